@@ -1,0 +1,16 @@
+//! nsysnccl: how much of a training step is communication, whether it hides behind compute, and whether a change helped.
+//!
+//! ```text
+//! nsys export (SQLite) -> ingest -> model -> steps -> analysis, collectives -> report -> render
+//! Inspector logs, NCCL logs, topology ->  merge, transport  ------------------^
+//!                                                   several reports -> compare -> render
+//! ```
+#![warn(missing_docs)]
+
+pub mod error;
+pub mod model;
+pub mod report;
+pub mod text;
+pub mod warning;
+
+pub use error::{Error, Result};

@@ -1,0 +1,13 @@
+//! What a capture holds, free of SQL, files and command lines.
+
+pub mod metric;
+pub mod names;
+pub mod op;
+pub mod span;
+pub mod trace;
+
+pub use metric::{Metric, Num, Values};
+pub use names::{NameId, Names};
+pub use op::{Class, Ops};
+pub use span::{Ns, Span};
+pub use trace::{CommOp, NcclCall, Range, RankSource, RankTrace};

@@ -1,0 +1,77 @@
+//! GPU operations of one rank, in columns.
+
+use super::{NameId, Ns, Span};
+
+/// What kind of work a GPU operation is (metrics definition, section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Class {
+    /// A kernel that is not communication.
+    Compute,
+    /// A communication kernel, or a copy that a collective library launched.
+    Comm,
+    /// Copy from host to device.
+    Htod,
+    /// Copy from device to host.
+    Dtoh,
+    /// Copy inside one device.
+    Dtod,
+    /// Copy between devices.
+    Ptop,
+    /// Any other copy (host to host, unified memory, arrays).
+    OtherCopy,
+    /// Memory set.
+    Memset,
+    /// A whole CUDA graph in one row: work of unknown class.
+    Graph,
+}
+
+impl Class {
+    /// Kernels and graphs: the operations whose streams bound a step window.
+    pub fn is_kernel(self) -> bool {
+        matches!(self, Class::Compute | Class::Comm | Class::Graph)
+    }
+}
+
+/// The launch time of an operation whose API row is not in the capture.
+pub const NO_LAUNCH: Ns = Ns::MIN;
+/// The NCCL call of an operation that no NCCL range launched.
+pub const NO_CALL: u32 = u32::MAX;
+
+/// GPU operations sorted by (start, end, stream, name); one entry of each column per operation.
+#[derive(Debug, Clone, Default)]
+pub struct Ops {
+    /// Start on the GPU, ns in the report's own time.
+    pub start: Vec<Ns>,
+    /// End on the GPU, never before the start.
+    pub end: Vec<Ns>,
+    /// What kind of work it is.
+    pub class: Vec<Class>,
+    /// Kernel name (short form), or [`NameId::NONE`].
+    pub name: Vec<NameId>,
+    /// Stream, as a dense index inside the rank (context and stream id together).
+    pub stream: Vec<u32>,
+    /// Bytes of a copy or memset, 0 for kernels.
+    pub bytes: Vec<u64>,
+    /// Start of the earliest API call that launched it, or [`NO_LAUNCH`].
+    pub launch: Vec<Ns>,
+    /// Index into [`super::RankTrace::nccl`] of the NCCL range that launched it, or [`NO_CALL`].
+    pub call: Vec<u32>,
+}
+
+impl Ops {
+    /// How many operations there are.
+    pub fn len(&self) -> usize {
+        self.start.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.start.is_empty()
+    }
+
+    /// The time of operation `i`.
+    pub fn span(&self, i: usize) -> Span {
+        Span { start: self.start[i], end: self.end[i] }
+    }
+}

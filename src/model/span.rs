@@ -1,0 +1,41 @@
+//! Time in nanoseconds and half-open spans of it.
+
+/// Nanoseconds, signed: a report's own time starts at 0 and rows before the capture are negative.
+pub type Ns = i64;
+
+/// A half-open stretch of time `[start, end)`, never negative in length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// First nanosecond inside.
+    pub start: Ns,
+    /// First nanosecond after.
+    pub end: Ns,
+}
+
+impl Span {
+    /// `[start, end)`; an end before its start gives zero length at the start.
+    pub fn new(start: Ns, end: Ns) -> Self {
+        Self { start, end: end.max(start) }
+    }
+
+    /// Length in nanoseconds.
+    pub fn len(self) -> Ns {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// True for a span without length.
+    pub fn is_empty(self) -> bool {
+        self.end <= self.start
+    }
+
+    /// The part inside `window`, possibly empty.
+    pub fn clip(self, window: Span) -> Span {
+        let start = self.start.clamp(window.start, window.end);
+        Span::new(start, self.end.clamp(start, window.end))
+    }
+
+    /// True if `at` lies in the span.
+    pub fn contains(self, at: Ns) -> bool {
+        self.start <= at && at < self.end
+    }
+}

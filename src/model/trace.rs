@@ -1,0 +1,203 @@
+//! One rank as it was captured: its operations, its step candidates and its NCCL calls.
+
+use super::{NameId, Names, Ns, Ops};
+
+/// Where a rank number came from, in order of trust.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RankSource {
+    /// The `MPI_RANKS` table.
+    Mpi,
+    /// A communicator-init payload of NCCL.
+    NcclInit,
+    /// An environment variable of the launcher.
+    Environment(&'static str),
+    /// The file's name.
+    FileName,
+    /// The order of (path, pid): nothing else answered.
+    Order,
+}
+
+impl RankSource {
+    /// The text that reports print.
+    pub fn label(self) -> String {
+        match self {
+            RankSource::Mpi => "MPI_RANKS table".to_owned(),
+            RankSource::NcclInit => "NCCL communicator init".to_owned(),
+            RankSource::Environment(name) => format!("environment {name}"),
+            RankSource::FileName => "file name".to_owned(),
+            RankSource::Order => "order of files".to_owned(),
+        }
+    }
+}
+
+/// An NVTX range with an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// Start on the CPU.
+    pub start: Ns,
+    /// End on the CPU, never before the start.
+    pub end: Ns,
+    /// Its text.
+    pub name: NameId,
+    /// The thread that opened it.
+    pub thread: u64,
+}
+
+/// Which collective or point-to-point operation an NCCL call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub enum CommOp {
+    AllReduce,
+    AllGather,
+    ReduceScatter,
+    Broadcast,
+    Reduce,
+    AllToAll,
+    Gather,
+    Scatter,
+    Send,
+    Recv,
+    /// A kernel that carries sends and receives.
+    SendRecv,
+    /// A communication kernel of no known operation.
+    Other,
+}
+
+impl CommOp {
+    /// The name that NCCL and this program's output use.
+    pub fn label(self) -> &'static str {
+        match self {
+            CommOp::AllReduce => "AllReduce",
+            CommOp::AllGather => "AllGather",
+            CommOp::ReduceScatter => "ReduceScatter",
+            CommOp::Broadcast => "Broadcast",
+            CommOp::Reduce => "Reduce",
+            CommOp::AllToAll => "AllToAll",
+            CommOp::Gather => "Gather",
+            CommOp::Scatter => "Scatter",
+            CommOp::Send => "Send",
+            CommOp::Recv => "Recv",
+            CommOp::SendRecv => "SendRecv",
+            CommOp::Other => "Other",
+        }
+    }
+
+    /// The operation that a name means, in any of the spellings of NCCL, its Inspector and its kernels
+    /// (`ncclAllReduce`, `AlltoAll`, `All2All`, `_ALLGATHER`, ...).
+    pub fn parse(name: &str) -> Option<CommOp> {
+        let key: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+        Some(match key.strip_prefix("nccl").unwrap_or(&key) {
+            "allreduce" => CommOp::AllReduce,
+            "allgather" | "allgatherv" => CommOp::AllGather,
+            "reducescatter" => CommOp::ReduceScatter,
+            "broadcast" | "bcast" => CommOp::Broadcast,
+            "reduce" => CommOp::Reduce,
+            "alltoall" | "all2all" | "alltoallv" => CommOp::AllToAll,
+            "gather" => CommOp::Gather,
+            "scatter" => CommOp::Scatter,
+            "send" => CommOp::Send,
+            "recv" => CommOp::Recv,
+            "sendrecv" => CommOp::SendRecv,
+            _ => return None,
+        })
+    }
+
+    /// True where all ranks leave together, so that the shortest duration is the transfer (metrics definition, section 6).
+    pub fn leaves_together(self) -> bool {
+        matches!(self, CommOp::AllReduce | CommOp::AllGather | CommOp::ReduceScatter | CommOp::AllToAll)
+    }
+
+    /// What `payload` bytes per call amount to as the S of algbw = S / t, for `n` ranks: the whole array where
+    /// the payload is per rank or per peer.
+    pub fn algorithm_bytes(self, payload: u64, n: u32) -> f64 {
+        match self {
+            CommOp::AllGather | CommOp::ReduceScatter | CommOp::AllToAll => payload as f64 * f64::from(n),
+            _ => payload as f64,
+        }
+    }
+
+    /// busbw = algbw times this factor (nccl-tests, PERFORMANCE.md), for `n` ranks.
+    pub fn bus_factor(self, n: u32) -> f64 {
+        let n = f64::from(n.max(1));
+        match self {
+            CommOp::AllReduce => 2.0 * (n - 1.0) / n,
+            CommOp::AllGather | CommOp::ReduceScatter | CommOp::AllToAll => (n - 1.0) / n,
+            _ => 1.0,
+        }
+    }
+}
+
+/// One NCCL operation as the host called it: an NVTX range of the NCCL domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NcclCall {
+    /// Start on the CPU.
+    pub start: Ns,
+    /// End on the CPU.
+    pub end: Ns,
+    /// The calling thread.
+    pub thread: u64,
+    /// What was called; `None` for group and communicator management calls.
+    pub op: Option<CommOp>,
+    /// Communicator id (the hash that all its ranks share).
+    pub comm: Option<u64>,
+    /// Payload bytes as logged: of one rank for AllGather and ReduceScatter, of one peer for AllToAll.
+    pub bytes: Option<u64>,
+    /// Reduction operation, e.g. `Sum`.
+    pub redop: Option<NameId>,
+    /// Root rank of a Broadcast or Reduce.
+    pub root: Option<i64>,
+    /// Peer rank of a Send or Recv.
+    pub peer: Option<i64>,
+    /// Sequence number (advanced tracing only).
+    pub seq: Option<u64>,
+    /// Key that is equal on all ranks of one operation (advanced tracing only).
+    pub operation: Option<u64>,
+}
+
+/// A communicator that a rank joined while it was captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommInit {
+    /// Communicator id.
+    pub comm: u64,
+    /// Ranks in it.
+    pub n_ranks: u32,
+    /// This rank's number in it.
+    pub rank: u32,
+}
+
+/// One rank of the run: the kernels of one device of one process of one report.
+#[derive(Debug, Clone)]
+pub struct RankTrace {
+    /// Rank number in the run.
+    pub rank: u32,
+    /// Where that number came from.
+    pub rank_source: RankSource,
+    /// Number of ranks in the run according to the environment (`WORLD_SIZE`) or a payload.
+    pub world_size: Option<u32>,
+    /// Index of the report (input) that it came from.
+    pub input: usize,
+    /// The report's file name without its folder.
+    pub report: String,
+    /// Operating-system process id.
+    pub pid: u32,
+    /// CUDA ordinal inside the process.
+    pub device: u32,
+    /// GPU model.
+    pub gpu: Option<String>,
+    /// Host name.
+    pub hostname: Option<String>,
+    /// Nanoseconds to add to the report's own time to get Unix time; 0 if timestamps already are, `None` if unknown.
+    pub epoch_ns: Option<i64>,
+    /// GPU work.
+    pub ops: Ops,
+    /// Step candidates: the ranges whose text matched, in order of (start, end).
+    pub ranges: Vec<Range>,
+    /// NCCL calls in order of (start, end).
+    pub nccl: Vec<NcclCall>,
+    /// Communicators that this rank joined during the capture.
+    pub comm_inits: Vec<CommInit>,
+    /// True if NCCL ranges carry payloads (communicator id, bytes).
+    pub has_payloads: bool,
+    /// Kernel names and range texts of the whole report.
+    pub names: std::sync::Arc<Names>,
+}

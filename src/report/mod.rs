@@ -1,0 +1,352 @@
+//! The view model of `report`: every number final, none formatted. `--format json` prints it as it stands
+//! (schema `nsysnccl.report/1`); every other format reads the same structure.
+
+mod values;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::model::metric::{Summary, Values};
+use crate::model::{Ns, Span};
+use crate::warning::{Finding, Warning};
+
+/// Name and version of the JSON document.
+pub const SCHEMA: &str = "nsysnccl.report/1";
+
+/// One finished report.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Version of this program.
+    pub tool_version: &'static str,
+    /// Name of the run: what the files' names have in common (`ddp-8gpu`).
+    pub name: String,
+    /// How steps were found and which were kept.
+    pub settings: Settings,
+    /// The files that were read.
+    pub inputs: Vec<Input>,
+    /// Ranks in order of their number.
+    pub ranks: Vec<RankReport>,
+    /// Steps of the run that all ranks have.
+    pub steps: Vec<RunStep>,
+    /// The run in a few numbers.
+    pub summary: RunSummary,
+    /// Kernels by total time.
+    pub kernels: Kernels,
+    /// Matched collectives by operation, communicator and size; `None` if they were not matched.
+    pub collectives: Vec<CollectiveGroup>,
+    /// How far matched collectives of each step wait: one row for each step and rank.
+    pub waits: Vec<StepWait>,
+    /// What the Inspector logs add; `None` if none were given.
+    pub inspector: Option<InspectorMerge>,
+    /// Explanations with evidence, the most important first.
+    pub findings: Vec<Finding>,
+    /// What the reader has to know about the numbers.
+    pub warnings: Vec<Warning>,
+    /// One median step as it ran on each rank, for pictures; not in JSON.
+    #[serde(skip)]
+    pub strips: Vec<Strip>,
+}
+
+/// How steps were found and which were kept.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Settings {
+    /// The regular expression (or `whole`) that step ranges had to match.
+    pub step_pattern: String,
+    /// Why this pattern: `default`, `--step`, `--step-kernel`, `repeated range`, `no NVTX`.
+    pub step_pattern_source: String,
+    /// `gpu`: windows where the work ran; `cpu`: the NVTX ranges.
+    pub window: String,
+    /// Step ranges dropped at the front of each rank.
+    pub skip: usize,
+    /// Ranks that were asked for, if not all.
+    pub ranks: Option<Vec<u32>>,
+    /// True if an outlying first step stays in the summaries.
+    pub keep_first: bool,
+    /// Additional pattern for communication kernels.
+    pub comm_regex: Option<String>,
+}
+
+/// One input file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Input {
+    /// Path as given.
+    pub path: String,
+    /// Version of Nsight Systems that exported it.
+    pub nsys_version: Option<String>,
+    /// Version of the export's schema.
+    pub schema_version: Option<String>,
+    /// What was captured and how.
+    pub capture: Capture,
+    /// Size of the file in bytes.
+    pub size_bytes: u64,
+}
+
+/// Capture settings that matter for the numbers. Of the captured environment only NCCL and CUDA settings are kept.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Capture {
+    /// `Graph` or `Node`: whether CUDA graphs are one row or their kernels.
+    pub cuda_graph_mode: Option<String>,
+    /// NCCL and CUDA variables of the captured environment, by name.
+    pub settings: BTreeMap<String, String>,
+    /// Rows read, by kind: `kernels`, `copies`, `memsets`, `graphs`, `api_calls`, `ranges`.
+    pub rows: BTreeMap<String, u64>,
+    /// True if NCCL ranges carry payloads (communicator id and bytes).
+    pub nccl_payloads: bool,
+}
+
+/// One rank.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RankReport {
+    /// Rank number.
+    pub rank: u32,
+    /// Where the rank number came from.
+    pub rank_source: String,
+    /// File name without its folder.
+    pub report: String,
+    /// Operating-system process id.
+    pub pid: u32,
+    /// CUDA ordinal inside the process.
+    pub device: u32,
+    /// GPU model.
+    pub gpu: Option<String>,
+    /// Host name.
+    pub hostname: Option<String>,
+    /// Where this rank's clock stands.
+    pub clock: Clock,
+    /// Total time in matched collectives that this rank waited for others, per step: median over steps, ns.
+    pub wait_ns_per_step: Option<i64>,
+    /// Matched collectives at which this rank arrived last.
+    pub last_count: Option<u64>,
+    /// Matched collectives at which this rank arrived first.
+    pub first_count: Option<u64>,
+    /// Matched collectives whose order of arrival is known.
+    pub ordered_count: Option<u64>,
+    /// Its steps.
+    pub steps: Vec<RankStep>,
+    /// Median, mean, min, max over the steps that count.
+    pub summary: Summary,
+}
+
+/// The clock of one rank and how well it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Clock {
+    /// Unix time of the report's time 0, ns; `None` if the capture does not say.
+    pub epoch_ns: Option<i64>,
+    /// Correction from the ends of matched collectives, ns to add; `None` if there were none.
+    pub offset_ns: Option<i64>,
+    /// Median of what remains after it, ns.
+    pub residual_p50_ns: Option<i64>,
+    /// 95th percentile of what remains, ns.
+    pub residual_p95_ns: Option<i64>,
+    /// Collectives that the correction rests on.
+    pub collectives: u64,
+}
+
+/// One step of one rank.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RankStep {
+    /// Position among the rank's steps, from 0.
+    pub index: usize,
+    /// Text of the step range.
+    pub name: String,
+    /// Lies far from the median of the rank's steps.
+    pub outlier: bool,
+    /// In the summary.
+    pub counted: bool,
+    /// Why nothing was measured, if nothing was.
+    pub reason: Option<String>,
+    /// The numbers.
+    #[serde(flatten)]
+    pub values: Values,
+}
+
+/// One step of the run: the slowest rank's time, the mean of everything else.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunStep {
+    /// Position among the run's steps, from 0.
+    pub index: usize,
+    /// Text of the step range.
+    pub name: String,
+    /// Lies far from the median of the run's steps.
+    pub outlier: bool,
+    /// In the summary.
+    pub counted: bool,
+    /// The rank with the longest window.
+    pub slowest_rank: Option<u32>,
+    /// `step_ns`: maximum over ranks; every other number: mean over ranks; ratios: of those two. `start_ns` is not defined across ranks.
+    #[serde(flatten)]
+    pub values: Values,
+}
+
+/// The run in a few numbers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunSummary {
+    /// Ranks in the report.
+    pub ranks: usize,
+    /// Ranks that the run has according to its environment; `None` if unknown.
+    pub world_size: Option<u32>,
+    /// Steps of the run.
+    pub steps: usize,
+    /// Steps in the medians.
+    pub counted_steps: usize,
+    /// Median, mean, min, max over the steps that count.
+    #[serde(flatten)]
+    pub values: Summary,
+}
+
+/// Kernels by total time over all ranks and whole windows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Kernels {
+    /// All communication kernels.
+    pub comm: Vec<Kernel>,
+    /// The compute kernels with most time.
+    pub compute: Vec<Kernel>,
+    /// Compute kernels by name that are not listed.
+    pub compute_omitted: usize,
+}
+
+/// One kernel by name, over all ranks, within step windows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Kernel {
+    /// Short name.
+    pub name: String,
+    /// `comm:<family>` or `compute`.
+    pub class: String,
+    /// Calls that start in a step window.
+    pub count: u64,
+    /// Sum of their durations, ns.
+    pub total_ns: i64,
+    /// Median duration, ns.
+    pub median_ns: i64,
+}
+
+/// Matched calls of one operation, communicator and size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CollectiveGroup {
+    /// `AllReduce`, ...
+    pub op: String,
+    /// Communicator id as `0x` + 16 hex digits.
+    pub comm_id: Option<String>,
+    /// Ranks that took part.
+    pub ranks: Vec<u32>,
+    /// Payload bytes as logged.
+    pub bytes: Option<u64>,
+    /// Calls that were matched over all ranks.
+    pub count: u64,
+    /// Transfer time, median over calls, ns.
+    pub transfer_ns: Option<i64>,
+    /// 95th percentile of the transfer time, ns.
+    pub transfer_p95_ns: Option<i64>,
+    /// Waiting time by rank, median over calls, ns.
+    pub wait_ns: BTreeMap<u32, i64>,
+    /// S / transfer, decimal GB/s, median over calls.
+    pub algbw_gbs: Option<f64>,
+    /// algbw times the operation's factor, decimal GB/s, median over calls.
+    pub busbw_gbs: Option<f64>,
+    /// Where the bytes came from: `payload`, `inspector`.
+    pub bytes_source: Option<String>,
+    /// busbw as a share of the link's one-direction peak.
+    pub peak_share: Option<f64>,
+    /// Calls at which each rank arrived last.
+    pub last_arriver: BTreeMap<u32, u64>,
+    /// How the calls were matched.
+    pub matched_by: String,
+}
+
+/// How long one rank waited in the collectives of one step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepWait {
+    /// Index of the run's step.
+    pub step: usize,
+    /// Rank.
+    pub rank: u32,
+    /// Sum of own duration minus transfer over the matched collectives of the step, ns.
+    pub wait_ns: i64,
+    /// Collectives of the step at which this rank arrived last.
+    pub last_count: u64,
+}
+
+/// What Inspector logs add to the trace.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct InspectorMerge {
+    /// Log files read.
+    pub files: usize,
+    /// Records in them.
+    pub records: u64,
+    /// Formats found.
+    pub formats: Vec<String>,
+    /// Ranks of the report without a log.
+    pub missing_ranks: Vec<u32>,
+    /// Coverage by rank.
+    pub ranks: Vec<InspectorRank>,
+    /// Kernel and record side by side.
+    pub pairs: Vec<InspectorPair>,
+    /// Difference of durations over all pairs, microseconds.
+    pub duration_delta_us: Option<DeltaUs>,
+    /// Reasons for what was not paired, with counts.
+    pub unmatched: BTreeMap<String, u64>,
+}
+
+/// Coverage of one rank by Inspector.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct InspectorRank {
+    pub rank: u32,
+    /// Communication kernels inside step windows.
+    pub kernels: u64,
+    /// Kernels with a record.
+    pub paired: u64,
+    /// Records of this rank in the whole log.
+    pub records: u64,
+    /// Records inside the capture window.
+    pub records_in_capture: u64,
+    pub unmatched_kernels: u64,
+    pub unmatched_records: u64,
+}
+
+/// One kernel and its record.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct InspectorPair {
+    pub rank: u32,
+    pub start_ns: Ns,
+    pub op: String,
+    pub comm_id: String,
+    pub sn: Option<u64>,
+    pub bytes: u64,
+    pub kernel_ns: i64,
+    pub exec_time_us: f64,
+    pub timing_source: Option<String>,
+    pub busbw_gbs: Option<f64>,
+}
+
+/// Absolute difference of durations, microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct DeltaUs {
+    pub p50: f64,
+    pub p95: f64,
+    pub max: f64,
+}
+
+/// One step of one rank as it ran, for pictures. Spans are relative to the window's start, merged, sorted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Strip {
+    /// Rank.
+    pub rank: u32,
+    /// Text of the step range.
+    pub step: String,
+    /// Length of the window.
+    pub step_ns: Ns,
+    /// Compute kernels.
+    pub compute: Vec<Span>,
+    /// Communication.
+    pub comm: Vec<Span>,
+    /// Copies and memsets.
+    pub copies: Vec<Span>,
+    /// Graphs of unknown class.
+    pub unclassified: Vec<Span>,
+}

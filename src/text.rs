@@ -1,0 +1,55 @@
+//! Untrusted text on its way to a person: kernel names, range texts, paths and logs may hold anything.
+
+use std::borrow::Cow;
+
+/// `text` with everything that could steer a terminal or disguise other text replaced by `\u{..}`:
+/// control characters (escape sequences among them) and the Unicode characters that change direction or are invisible.
+/// A tab or a line break becomes a space.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\t' | '\n' | '\r' => out.push(' '),
+            c if is_unsafe(c) => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// The first `max` characters of `text`, with `…` in place of the rest.
+pub fn shorten(text: &str, max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(max) {
+        None => Cow::Borrowed(text),
+        Some(_) => {
+            let cut = text.char_indices().nth(max.saturating_sub(1)).map_or(0, |(at, _)| at);
+            Cow::Owned(format!("{}…", &text[..cut]))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_and_direction_marks_are_made_visible() {
+        assert_eq!(printable("gemm\u{1b}[31m"), "gemm\\u{1b}[31m");
+        assert_eq!(printable("a\u{202e}b\nc"), "a\\u{202e}b c");
+        assert!(matches!(printable("ncclDevKernel<µ>"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn shorten_counts_characters_not_bytes() {
+        assert_eq!(shorten("µµµµ", 4), "µµµµ");
+        assert_eq!(shorten("µµµµµ", 4), "µµµ…");
+    }
+}
