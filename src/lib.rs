@@ -10,6 +10,7 @@
 pub mod error;
 pub mod model;
 pub mod report;
+pub mod stats;
 pub mod text;
 pub mod warning;
 
