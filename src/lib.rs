@@ -7,8 +7,10 @@
 //! ```
 #![warn(missing_docs)]
 
+pub mod cli;
 pub mod error;
 pub mod model;
+pub mod render;
 pub mod report;
 pub mod stats;
 pub mod text;
