@@ -9,6 +9,9 @@
 
 pub mod cli;
 pub mod error;
+pub mod ingest;
+pub mod inspect;
+pub mod merge;
 pub mod model;
 pub mod render;
 pub mod report;

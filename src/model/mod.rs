@@ -3,6 +3,7 @@
 pub mod metric;
 pub mod names;
 pub mod op;
+pub mod record;
 pub mod span;
 pub mod trace;
 
