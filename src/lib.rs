@@ -7,6 +7,7 @@
 //! ```
 #![warn(missing_docs)]
 
+pub mod classify;
 pub mod error;
 pub mod model;
 pub mod report;
