@@ -9,6 +9,7 @@
 
 pub mod classify;
 pub mod error;
+pub mod ingest;
 pub mod model;
 pub mod report;
 pub mod text;
