@@ -1,8 +1,8 @@
 //! What one NCCL message says. The forms of 2.12 to 2.30 are read by one reader each: fields are found by name, so
 //! versions that add some need no case of their own.
 
-use super::{Channels, Device, Transport, Tuning};
 use crate::model::CommOp;
+use crate::model::nccl_log::{Channels, Device, Transport, Tuning};
 
 /// A message that matters here.
 #[derive(Debug, Clone, PartialEq)]

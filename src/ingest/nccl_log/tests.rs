@@ -1,9 +1,12 @@
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use proptest::prelude::*;
 
 use super::message::{Channel, Communicator, Malformed};
 use super::*;
+use crate::model::CommOp;
+use crate::model::nccl_log::{Channels, Tuning};
 
 /// One line of every form, with the versions that print it: columns first version, last version, form, line.
 const FORMS: &str = include_str!("../../../tests/data/nccl_line_formats.tsv");
