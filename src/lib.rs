@@ -13,6 +13,7 @@ pub mod ingest;
 pub mod model;
 pub mod report;
 pub mod text;
+pub mod transport;
 pub mod warning;
 
 pub use error::{Error, Result};
