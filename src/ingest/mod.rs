@@ -1,4 +1,7 @@
-//! Files on their way in: opened, recognised, read into the model.
+//! Files in, model out.
 
 pub mod nccl_log;
+pub mod nsys;
+pub mod ranks;
+pub mod sniff;
 pub mod topo;

@@ -1,0 +1,5 @@
+//! Finished numbers on their way to a person or a program. Nothing is computed here.
+
+pub mod format;
+
+pub use format::{Format, Style};
