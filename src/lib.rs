@@ -7,16 +7,22 @@
 //! ```
 #![warn(missing_docs)]
 
+pub mod analysis;
+pub mod classify;
 pub mod cli;
 pub mod error;
 pub mod ingest;
 pub mod inspect;
 pub mod merge;
 pub mod model;
+pub mod pipeline;
 pub mod render;
 pub mod report;
 pub mod stats;
+pub mod steps;
 pub mod text;
+pub mod timeline;
+pub mod transport;
 pub mod warning;
 
 pub use error::{Error, Result};

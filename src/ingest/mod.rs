@@ -1,3 +1,8 @@
-//! Files on their way into the model: opened, told apart by their content, read.
+//! Files in, model out.
 
 pub mod inspector;
+pub mod nccl_log;
+pub mod nsys;
+pub mod ranks;
+pub mod sniff;
+pub mod topo;

@@ -2,9 +2,11 @@
 
 pub mod metric;
 pub mod names;
+pub mod nccl_log;
 pub mod op;
 pub mod record;
 pub mod span;
+pub mod topology;
 pub mod trace;
 
 pub use metric::{Metric, Num, Values};

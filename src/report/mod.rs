@@ -1,6 +1,7 @@
 //! The view model of `report`: every number final, none formatted. `--format json` prints it as it stands
 //! (schema `nsysnccl.report/1`); every other format reads the same structure.
 
+pub mod transport;
 mod values;
 
 use std::collections::BTreeMap;
@@ -41,6 +42,8 @@ pub struct Report {
     pub waits: Vec<StepWait>,
     /// What the Inspector logs add; `None` if none were given.
     pub inspector: Option<InspectorMerge>,
+    /// How the ranks reach each other; `None` if neither NCCL logs nor a topology were given.
+    pub transport: Option<transport::Transport>,
     /// Explanations with evidence, the most important first.
     pub findings: Vec<Finding>,
     /// What the reader has to know about the numbers.
@@ -349,4 +352,29 @@ pub struct Strip {
     pub copies: Vec<Span>,
     /// Graphs of unknown class.
     pub unclassified: Vec<Span>,
+}
+
+#[cfg(test)]
+pub(crate) mod tests_support {
+    use super::*;
+
+    /// A rank of which only the number and the steps matter.
+    pub(crate) fn rank(rank: u32, steps: Vec<RankStep>) -> RankReport {
+        RankReport {
+            rank,
+            rank_source: "test".into(),
+            report: format!("r_{rank}.sqlite"),
+            pid: rank,
+            device: 0,
+            gpu: None,
+            hostname: None,
+            clock: Clock { epoch_ns: None, offset_ns: None, residual_p50_ns: None, residual_p95_ns: None, collectives: 0 },
+            wait_ns_per_step: None,
+            last_count: None,
+            first_count: None,
+            ordered_count: None,
+            steps,
+            summary: Summary::from_fn(|_| None),
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Which files a user means by a path, a folder or a pattern.
+//! Which files a user means by a path or a folder.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,43 +8,31 @@ use crate::{Error, Result};
 /// Endings of files that are looked at in a folder, plain or followed by `.gz`. A file that is named is read whatever its name is.
 const ENDINGS: [&str; 4] = ["log", "jsonl", "json", "prom"];
 
-/// The files behind `paths`, in order of their paths, each once: files as they are, folders searched to any depth, patterns expanded.
+/// The files behind `paths`, in order of their paths, each once: files as they are, folders searched to any depth.
 ///
 /// # Errors
-/// A path that does not exist, a folder that cannot be listed or holds no log, a pattern without a match.
+/// A path that does not exist, a folder that cannot be listed or holds no log.
 pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut found = BTreeSet::new();
-    let mut folders = BTreeSet::new();
     for path in paths {
-        let before = found.len();
-        for path in expand(path)? {
-            if path.is_dir() {
-                search(&path, &mut folders, &mut found)?;
-            } else {
-                found.insert(path);
-            }
+        if !path.exists() {
+            return Err(Error::input(path, "there is no such file or folder"));
         }
-        if found.len() == before && path.is_dir() && paths.len() == 1 {
-            return Err(Error::input(path, "holds no .log, .jsonl, .json or .prom file, also not as .gz").with_hint(
-                "name the folder that NCCL_INSPECTOR_DUMP_DIR pointed to; its parent must have existed, or nothing was written",
-            ));
+        if !path.is_dir() {
+            found.insert(path.clone());
+            continue;
         }
+        let mut here = BTreeSet::new();
+        search(path, &mut BTreeSet::new(), &mut here)?;
+        if here.is_empty() {
+            return Err(Error::input(path, "holds no .log, .jsonl, .json or .prom file, also not as .gz")
+                .with_hint("name the folder that NCCL_INSPECTOR_DUMP_DIR pointed to; its parent must have existed, or nothing was written"));
+        }
+        found.append(&mut here);
     }
     // The same file by two ways (a link, `./x` and `x`) is one.
     let mut seen = BTreeSet::new();
     Ok(found.into_iter().filter(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone()))).collect())
-}
-
-fn expand(path: &Path) -> Result<Vec<PathBuf>> {
-    if path.exists() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let missing = |fact: &str| Error::input(path, fact.to_owned()).with_hint("check the path, or quote the pattern");
-    let Some(pattern) = path.to_str().filter(|p| p.contains(['*', '?', '['])) else {
-        return Err(missing("does not exist"));
-    };
-    let matches: Vec<PathBuf> = glob::glob(pattern).map_err(|e| missing(&e.to_string()))?.flatten().collect();
-    if matches.is_empty() { Err(missing("matches no file")) } else { Ok(matches) }
 }
 
 /// Adds the logs in `folder` and below. A folder that was searched before (a link that leads back) is left out.
@@ -91,14 +79,14 @@ mod tests {
         };
         assert_eq!(names(&[dir.path().to_owned()]), ["a.log", "a.log.gz", "b/deep/x.JSONL", "b/m.prom", "b/y.json"]);
         assert_eq!(names(&[at("notes.txt"), at("a.log"), at("./b/../a.log")]), ["a.log", "notes.txt"]);
-        assert_eq!(names(&[at("*.log*")]), ["a.log", "a.log.gz"]);
     }
 
     #[test]
-    fn what_is_not_there_is_an_error_with_a_next_step() {
+    fn what_is_not_there_is_an_error() {
         let dir = tempfile::tempdir().expect("a folder");
-        for path in [dir.path().to_owned(), dir.path().join("none.log"), dir.path().join("*.log")] {
-            assert!(files(&[path]).expect_err("nothing there").hint.is_some());
-        }
+        let empty = files(&[dir.path().to_owned()]).expect_err("nothing there");
+        assert!(empty.hint.is_some() && empty.to_string().contains("holds no .log"), "{empty}");
+        let absent = files(&[dir.path().join("none.log")]).expect_err("nothing there");
+        assert!(absent.to_string().ends_with("none.log: there is no such file or folder"), "{absent}");
     }
 }
