@@ -1,6 +1,7 @@
 //! What was typed, and what runs for it.
 
 pub mod inputs;
+pub mod inspect;
 pub mod output;
 pub mod progress;
 pub mod report;
@@ -30,6 +31,8 @@ pub struct Cli {
 pub enum Command {
     /// Report on one run: what share of each step is communication, what of it is exposed, what overlaps, copies, idle.
     Report(Box<report::ReportArgs>),
+    /// Read Inspector logs alone: bandwidths, times and waits of the whole run, by communicator, operation and size.
+    Inspect(Box<inspect::InspectArgs>),
     /// Write shell completions to standard output.
     Completions {
         /// The shell.
@@ -65,6 +68,7 @@ impl Outcome {
 pub fn run(cli: &Cli) -> Result<Outcome> {
     match &cli.command {
         Command::Report(args) => return report::run(args),
+        Command::Inspect(args) => return inspect::run(args),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "nsysnccl", &mut text);

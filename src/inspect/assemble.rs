@@ -231,7 +231,14 @@ impl Comm<'_> {
     }
 }
 
-fn finish_op(op: Option<CommOp>, n_ranks: u32, size: Size, group: &Group, compared: Option<&waits::GroupWaits>, ranks: &BTreeMap<u32, Sizes>) -> Op {
+fn finish_op(
+    op: Option<CommOp>,
+    n_ranks: u32,
+    size: Size,
+    group: &Group,
+    compared: Option<&waits::GroupWaits>,
+    ranks: &BTreeMap<u32, Sizes>,
+) -> Op {
     // Every busbw of a group is its algbw times the same factor; a factor of 0 (one rank) leaves nothing to divide by.
     let factor = op.map(|op| op.bus_factor(n_ranks)).filter(|&f| f > 0.0);
     let busbw = band(&group.busbw);
@@ -262,7 +269,11 @@ fn finish_op(op: Option<CommOp>, n_ranks: u32, size: Size, group: &Group, compar
         timing_sources: timing.map(|(timing, count)| (timing.label().to_owned(), count)).collect(),
         without_time: group.count - group.exec.len(),
         sizes_corrected: group.sizes_corrected,
-        algorithms: group.algorithms.iter().map(|((algo, proto), &count)| Algorithm { algo: algo.clone(), proto: proto.clone(), count }).collect(),
+        algorithms: group
+            .algorithms
+            .iter()
+            .map(|((algo, proto), &count)| Algorithm { algo: algo.clone(), proto: proto.clone(), count })
+            .collect(),
         compared: compared.map_or(0, |c| c.transfer.len()),
         transfer_us: compared.and_then(|c| tail(&c.transfer)),
         transfer_busbw_gbs: compared.and_then(|c| band(&c.transfer_busbw)),
@@ -283,7 +294,8 @@ fn box5(counts: &Counts) -> Option<Box5> {
 }
 
 fn process(key: &ProcessKey<'_>, comms: &BTreeMap<&str, Comm<'_>>, waits: Option<&WaitTally>) -> Process {
-    let mine = || comms.iter().flat_map(|(id, c)| c.members.iter().filter(|(_, m)| m.process == *key).map(move |(&rank, m)| (*id, c, rank, m)));
+    let mine =
+        || comms.iter().flat_map(|(id, c)| c.members.iter().filter(|(_, m)| m.process == *key).map(move |(&rank, m)| (*id, c, rank, m)));
     // The largest communicator is the job's world; of several the smallest id, so that all processes choose the same one.
     let world = mine().max_by_key(|(id, comm, _, _)| (comm.shape().0, std::cmp::Reverse(*id)));
     Process {
@@ -301,8 +313,11 @@ fn shape_warnings(comms: &BTreeMap<&str, Comm<'_>>) -> Vec<Warning> {
     torn.map(|(id, comm)| {
         let (n_ranks, nnodes) = comm.shape();
         let nodes = nnodes.map_or_else(|| "unknown nodes".to_owned(), |n| format!("{n} nodes"));
-        Warning::new("communicator-shapes", format!("Records of communicator {id} disagree on its size; most say {n_ranks} ranks on {nodes}, which is used."))
-            .with_hint("Logs of several runs may be mixed; inspect them one by one.")
+        Warning::new(
+            "communicator-shapes",
+            format!("Records of communicator {id} disagree on its size; most say {n_ranks} ranks on {nodes}, which is used."),
+        )
+        .with_hint("Logs of several runs may be mixed; inspect them one by one.")
     })
     .collect()
 }

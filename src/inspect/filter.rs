@@ -39,12 +39,7 @@ impl Filter {
 
     /// The choice as the output names it.
     pub fn settings(&self) -> Settings {
-        Settings {
-            since_us: self.since_us,
-            until_us: self.until_us,
-            comm: self.comm.clone(),
-            op: self.op.map(|op| op.label().to_owned()),
-        }
+        Settings { since_us: self.since_us, until_us: self.until_us, comm: self.comm.clone(), op: self.op.map(|op| op.label().to_owned()) }
     }
 }
 
@@ -54,7 +49,10 @@ impl Filter {
 /// # Errors
 /// The text is none of these.
 pub fn parse_time(text: &str) -> Result<i64> {
-    let wrong = || Error::usage(format!("'{text}' is no time")).with_hint("write 2026-11-30T01:45:54Z, or Unix seconds, or the microseconds of dump_timestamp_us");
+    let wrong = || {
+        Error::usage(format!("'{text}' is no time"))
+            .with_hint("write 2026-11-30T01:45:54Z, or Unix seconds, or the microseconds of dump_timestamp_us")
+    };
     if let Ok(number) = text.parse::<f64>() {
         // Seconds would reach this in the year 5138.
         let us = if number.abs() >= 1e11 { number } else { number * 1e6 };
@@ -128,7 +126,14 @@ mod tests {
     fn times_are_read_in_every_spelling() {
         // `date -u -d 2026-11-30T01:45:54Z +%s` prints 1796003154.
         let us = 1_796_003_154_000_000;
-        for text in ["2026-11-30T01:45:54Z", "2026-11-30 01:45:54", "2026-11-30T03:45:54+02:00", "2026-11-29T20:15:54-05:30", "1796003154", "1796003154000000"] {
+        for text in [
+            "2026-11-30T01:45:54Z",
+            "2026-11-30 01:45:54",
+            "2026-11-30T03:45:54+02:00",
+            "2026-11-29T20:15:54-05:30",
+            "1796003154",
+            "1796003154000000",
+        ] {
             assert_eq!(parse_time(text).expect(text), us, "{text}");
         }
         assert_eq!(parse_time("2026-11-30T01:45:54.25Z").expect("a time"), us + 250_000);
@@ -148,7 +153,15 @@ mod tests {
 
     #[test]
     fn a_communicator_is_chosen_by_name_or_by_any_form_of_its_id() {
-        let origin = Origin { comm_id: "0x5f3a9c1d2e7b44".into(), comm_name: Some("tp".into()), rank: 0, n_ranks: 2, nnodes: None, hostname: String::new(), pid: None };
+        let origin = Origin {
+            comm_id: "0x5f3a9c1d2e7b44".into(),
+            comm_name: Some("tp".into()),
+            rank: 0,
+            n_ranks: 2,
+            nnodes: None,
+            hostname: String::new(),
+            pid: None,
+        };
         let wants = |comm: &str| Filter { comm: Some(comm.into()), ..Filter::default() }.wants_origin(&origin);
         for comm in ["tp", "0x5f3a9c1d2e7b44", "0x5f3a9c1d2e7b4400", "0x5f3a"] {
             assert!(wants(comm), "{comm}");

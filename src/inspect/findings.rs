@@ -45,7 +45,9 @@ pub fn log_warnings(logs: &[(LogFile, Tally)]) -> Vec<Warning> {
     if let Some(list) = files(&|log| log.bad_lines > 0 && log.records > 0, &show_bad) {
         warnings.push(Warning::new("bad-lines", format!("Lines that are no record were left out: {list}.")));
     }
-    if let Some(list) = files(&|log| log.torn.is_some(), &|log| format!("{} after line {} ({})", log.path, log.lines, log.torn.as_deref().unwrap_or_default())) {
+    if let Some(list) = files(&|log| log.torn.is_some(), &|log| {
+        format!("{} after line {} ({})", log.path, log.lines, log.torn.as_deref().unwrap_or_default())
+    }) {
         warnings.push(Warning::new("torn-file", format!("Reading ended early: {list}. What stands before counts.")));
     }
     let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
@@ -85,16 +87,29 @@ pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
     let sum = |f: &dyn Fn(&Op) -> u64| ops().map(f).sum::<u64>();
     let negative = sum(&|op| op.sizes_corrected);
     if negative > 0 {
-        warnings.push(Warning::new("negative-sizes", format!("{negative} records give a size of 2^64 - n bytes (1-byte data types); n is used, and the bandwidth that they log is not.")));
+        warnings.push(Warning::new(
+            "negative-sizes",
+            format!(
+                "{negative} records give a size of 2^64 - n bytes (1-byte data types); n is used, and the bandwidth that they log is not."
+            ),
+        ));
     }
     let without = sum(&|op| op.without_time);
     if without > 0 {
-        warnings.push(Warning::new("zero-times", format!("{without} records give no time or a time of 0; they are in no time and no bandwidth.")));
+        warnings.push(Warning::new(
+            "zero-times",
+            format!("{without} records give no time or a time of 0; they are in no time and no bandwidth."),
+        ));
     }
     let host_timed: u64 = ops().flat_map(|op| &op.timing_sources).filter(|(source, _)| is_host_clock(source)).map(|(_, n)| n).sum();
     if host_timed > 0 {
-        warnings.push(Warning::new("host-timing", format!("{host_timed} of {} times were taken on the host, which is late when the proxy thread is busy.", view.operations))
-            .with_hint("NCCL_INSPECTOR_REQUIRE_KERNEL_TIMING=1 (default since 2.30) leaves them out."));
+        warnings.push(
+            Warning::new(
+                "host-timing",
+                format!("{host_timed} of {} times were taken on the host, which is late when the proxy thread is busy.", view.operations),
+            )
+            .with_hint("NCCL_INSPECTOR_REQUIRE_KERNEL_TIMING=1 (default since 2.30) leaves them out."),
+        );
     }
     warnings.extend(missing(view));
     let partial: Vec<&Communicator> = view.communicators.iter().filter(|c| c.ranks_missing_count > 0).collect();
@@ -105,15 +120,37 @@ pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
             .with_hint("Give the logs of all ranks. A rank that ends right after its last operation can lose its log: sleep longer than the dump interval first."));
     }
     if view.compared_one_in > 1 {
-        warnings.push(Warning::new("sampled", format!("Transfers, waits, the timeline and CSV rest on one operation in {}; counts, times and bandwidths rest on all.", view.compared_one_in))
-            .with_hint("Use --since and --until to look at a stretch of the run in full."));
+        warnings.push(
+            Warning::new(
+                "sampled",
+                format!(
+                    "Transfers, waits, the timeline and CSV rest on one operation in {}; counts, times and bandwidths rest on all.",
+                    view.compared_one_in
+                ),
+            )
+            .with_hint("Use --since and --until to look at a stretch of the run in full."),
+        );
     }
     if view.seen.repeated > 0 {
-        warnings.push(Warning::new("repeated-records", format!("{} records repeat a sequence number of their rank; the earlier one is compared, all are in the distributions.", view.seen.repeated)));
+        warnings.push(Warning::new(
+            "repeated-records",
+            format!(
+                "{} records repeat a sequence number of their rank; the earlier one is compared, all are in the distributions.",
+                view.seen.repeated
+            ),
+        ));
     }
     if !view.prometheus.is_empty() {
-        warnings.push(Warning::new("prometheus-summaries", format!("{} rows of the Prometheus mode are summaries of an interval or the last operation; nothing is recomputed from them.", view.prometheus.len()))
-            .with_hint("Without NCCL_INSPECTOR_PROM_DUMP the plugin writes every operation."));
+        warnings.push(
+            Warning::new(
+                "prometheus-summaries",
+                format!(
+                    "{} rows of the Prometheus mode are summaries of an interval or the last operation; nothing is recomputed from them.",
+                    view.prometheus.len()
+                ),
+            )
+            .with_hint("Without NCCL_INSPECTOR_PROM_DUMP the plugin writes every operation."),
+        );
     }
     warnings
 }
@@ -129,10 +166,18 @@ fn missing(view: &Inspection) -> Vec<Warning> {
         let total = gaps.iter().fold(0_u64, |sum, c| sum.saturating_add(c.missing_operations));
         let smallest = gaps.iter().flat_map(|c| &c.ops).filter_map(|op| op.bytes.or(op.bytes_range.map(|r| r[0]))).min();
         let why = match smallest {
-            Some(bytes) if bytes >= 8192 => "Operations below 8192 bytes are not logged by default (NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES); before 2.30 those between two dumps are lost.",
+            Some(bytes) if bytes >= 8192 => {
+                "Operations below 8192 bytes are not logged by default (NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES); before 2.30 those between two dumps are lost."
+            }
             _ => "Before 2.30 operations between two dumps are lost, later ones when the ring of 1024 overflows: dump more often.",
         };
-        warnings.push(Warning::new("sequence-gaps", format!("{total} sequence numbers are missing between those logged, on {} communicators.", gaps.len())).with_hint(why));
+        warnings.push(
+            Warning::new(
+                "sequence-gaps",
+                format!("{total} sequence numbers are missing between those logged, on {} communicators.", gaps.len()),
+            )
+            .with_hint(why),
+        );
     }
     let dropped = view.communicators.iter().filter_map(|c| c.dropped).fold(0_u64, u64::saturating_add);
     if dropped > 0 {
@@ -216,7 +261,10 @@ fn slow_communicators(view: &Inspection) -> Vec<Finding> {
             let finding = Finding {
                 id: "slow-communicator".to_owned(),
                 severity: Severity::Medium,
-                title: format!("Communicator {label} runs {name} of {bytes} bytes at {speed:.1} GB/s, {} others of its kind at {usual:.1} GB/s.", others.len()),
+                title: format!(
+                    "Communicator {label} runs {name} of {bytes} bytes at {speed:.1} GB/s, {} others of its kind at {usual:.1} GB/s.",
+                    others.len()
+                ),
                 evidence: evidence(json!({
                     "comm_id": comm.comm_id, "class": class, "n_ranks": n_ranks, "op": name, "bytes": bytes, "compared": op.compared,
                     "transfer_busbw_gbs": speed, "others_busbw_gbs": usual, "hosts": comm.hosts,
@@ -249,8 +297,15 @@ fn slow_stretch(view: &Inspection) -> Option<Finding> {
     Some(Finding {
         id: "slow-stretch".to_owned(),
         severity: Severity::Medium,
-        title: format!("From {} to {} UTC operations ran at {:.0} % of their usual speed.", format_time(first.start_us), format_time(end), 100.0 * speed),
-        evidence: evidence(json!({ "start_us": first.start_us, "end_us": end, "operations": operations, "time_us": time, "relative_speed": speed })),
+        title: format!(
+            "From {} to {} UTC operations ran at {:.0} % of their usual speed.",
+            format_time(first.start_us),
+            format_time(end),
+            100.0 * speed
+        ),
+        evidence: evidence(
+            json!({ "start_us": first.start_us, "end_us": end, "operations": operations, "time_us": time, "relative_speed": speed }),
+        ),
         advice: Some("Look for other traffic on the network or other work on the hosts at that time.".to_owned()),
     })
 }

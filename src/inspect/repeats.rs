@@ -59,14 +59,20 @@ pub fn find(logs: &[(LogFile, Tally)]) -> Repeats {
     let name = |file: usize| logs.get(file).map_or("", |(log, _)| log.path.as_str());
     for ((here, there), records) in copies {
         repeats.warnings.push(
-            Warning::new("repeated-file", format!("{} repeats records of {} ({records} compared): they count once.", name(here), name(there)))
-                .with_hint("Name each log once; a .log beside its .log.gz is one log."),
+            Warning::new(
+                "repeated-file",
+                format!("{} repeats records of {} ({records} compared): they count once.", name(here), name(there)),
+            )
+            .with_hint("Name each log once; a .log beside its .log.gz is one log."),
         );
     }
     for (a, b) in conflicts {
         repeats.warnings.push(
-            Warning::new("same-rank-twice", format!("{} and {} hold different records for the same rank of the same communicator.", name(a), name(b)))
-                .with_hint("If they are two runs, inspect them one by one, or one --against the other."),
+            Warning::new(
+                "same-rank-twice",
+                format!("{} and {} hold different records for the same rank of the same communicator.", name(a), name(b)),
+            )
+            .with_hint("If they are two runs, inspect them one by one, or one --against the other."),
         );
     }
     repeats.warnings.extend(reused_pids(logs, &repeats));

@@ -25,8 +25,9 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         let mut here = BTreeSet::new();
         search(path, &mut BTreeSet::new(), &mut here)?;
         if here.is_empty() {
-            return Err(Error::input(path, "holds no .log, .jsonl, .json or .prom file, also not as .gz")
-                .with_hint("name the folder that NCCL_INSPECTOR_DUMP_DIR pointed to; its parent must have existed, or nothing was written"));
+            return Err(Error::input(path, "holds no .log, .jsonl, .json or .prom file, also not as .gz").with_hint(
+                "name the folder that NCCL_INSPECTOR_DUMP_DIR pointed to; its parent must have existed, or nothing was written",
+            ));
         }
         found.append(&mut here);
     }
