@@ -62,7 +62,7 @@ pub fn log_warnings(logs: &[(LogFile, Tally)]) -> Vec<Warning> {
     let impossible: u64 = origins().map(|o| o.impossible).sum();
     if impossible > 0 {
         let ids = distinct(origins().filter(|o| o.impossible > 0).map(|o| o.origin.comm_id.as_str()));
-        warnings.push(Warning::new("times-of-others", format!("{impossible} records of {ids} give a time longer than from their start to their writing: it belongs to another operation."))
+        warnings.push(Warning::new("times-of-others", format!("{impossible} records of {ids} give a time longer than from their start to their writing: it belongs to another operation and is not used."))
             .with_hint("Times of a communicator that mixes send/recv with collectives can be wrong; compare with a trace (report --inspector)."));
     }
     let unseen: u64 = origins().map(|o| o.without_channels).sum();
@@ -98,7 +98,7 @@ pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
     if without > 0 {
         warnings.push(Warning::new(
             "zero-times",
-            format!("{without} records give no time or a time of 0; they are in no time and no bandwidth."),
+            format!("{without} records give no time, a time of 0 or an impossible one; they are in no time and no bandwidth."),
         ));
     }
     let host_timed: u64 = ops().flat_map(|op| &op.timing_sources).filter(|(source, _)| is_host_clock(source)).map(|(_, n)| n).sum();

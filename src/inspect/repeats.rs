@@ -66,11 +66,12 @@ pub fn find(logs: &[(LogFile, Tally)]) -> Repeats {
             .with_hint("Name each log once; a .log beside its .log.gz is one log."),
         );
     }
-    for (a, b) in conflicts {
+    if let Some(&(a, b)) = conflicts.first() {
+        let more = if conflicts.len() > 1 { format!(" (and {} other pairs of files)", conflicts.len() - 1) } else { String::new() };
         repeats.warnings.push(
             Warning::new(
                 "same-rank-twice",
-                format!("{} and {} hold different records for the same rank of the same communicator.", name(a), name(b)),
+                format!("{} and {}{more} hold different records for the same rank of the same communicator.", name(a), name(b)),
             )
             .with_hint("If they are two runs, inspect them one by one, or one --against the other."),
         );

@@ -222,7 +222,8 @@ pub struct OriginTally {
     pub stamped: u64,
     /// Verbose records whose channels have no stamp at all.
     pub without_channels: u64,
-    /// Verbose records whose execution time is longer than the time from their start to their writing: the time of another operation.
+    /// Verbose records whose execution time is longer than the time from their start to their writing. It is the time of another
+    /// operation and is not used.
     pub impossible: u64,
 }
 
@@ -376,14 +377,19 @@ impl Sink for Tally {
         }
         self.operations += 1;
         let (rank, n_ranks) = (origin.origin.rank, origin.origin.n_ranks);
+        let mut corrected = None;
         if let Some(stamps) = &record.stamps {
             origin.stamped += 1;
             let unseen = !stamps.channels.is_empty() && stamps.channels.iter().all(|c| c.start_us.is_none() && c.stop_us.is_none());
             origin.without_channels += u64::from(unseen);
             if let (Some(start), Some(written), Some(exec)) = (stamps.start_us, record.written_us, record.exec_us) {
-                origin.impossible += u64::from(exec > written.saturating_sub(start) as f64 + STAMP_SLACK_US);
+                if exec > written.saturating_sub(start) as f64 + STAMP_SLACK_US {
+                    origin.impossible += 1;
+                    corrected = Some(Record { exec_us: None, ..record.clone() });
+                }
             }
         }
+        let record = corrected.as_ref().unwrap_or(record);
         if let Some(at) = record.written_us {
             let (first, last) = self.written.unwrap_or((at, at));
             self.written = Some((first.min(at), last.max(at)));
