@@ -78,8 +78,11 @@ struct Printer {
 }
 
 impl Printer {
+    /// One empty line, never two.
     fn blank(&mut self) {
-        self.text.push('\n');
+        if !self.text.ends_with("\n\n") {
+            self.text.push('\n');
+        }
     }
 
     fn line(&mut self, line: &str, look: Ansi) {

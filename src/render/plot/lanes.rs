@@ -44,6 +44,8 @@ const RIGHT: i32 = WIDTH - 60;
 const LANE: i32 = 34;
 const GAP: i32 = 4;
 const GROUP_GAP: i32 = 22;
+/// Width of a column in which coverage is measured: one pixel of the page.
+const COLUMN: i32 = 2;
 /// Shades by which a column that is only partly covered is drawn.
 const SHADES: i64 = 4;
 
@@ -70,9 +72,10 @@ impl Lanes {
                 for lane in &group.lanes {
                     canvas::write(area, &lane.label, Ink::Muted, Anchor::Right, (LEFT - 14, y + LANE / 2))?;
                     canvas::fill(area, (LEFT, y), (LEFT + end, y + LANE), Ink::Grid, 0.45)?;
-                    for (from, to, shade) in coverage(&lane.spans, self.length, RIGHT - LEFT) {
+                    for (from, to, shade) in coverage(&lane.spans, self.length, (RIGHT - LEFT) / COLUMN) {
                         let alpha = shade as f64 / SHADES as f64;
-                        canvas::fill(area, (LEFT + from, y), (LEFT + to, y + LANE), lane.ink, alpha)?;
+                        let (from, to) = (LEFT + from * COLUMN, LEFT + to * COLUMN);
+                        canvas::fill(area, (from, y), (to, y + LANE), lane.ink, alpha)?;
                     }
                     y += LANE + GAP;
                 }
@@ -128,14 +131,14 @@ mod tests {
 
     #[test]
     fn lanes_stand_at_their_time() {
-        let lane = Lane { ink: Ink::Comm, label: "communication".into(), spans: vec![Span::new(500, 1000)] };
+        let lane = Lane { ink: Ink::Comm, label: "communication".into(), spans: vec![Span::new(200, 1000)] };
         let lanes = Lanes {
             length: 1000,
             scale: TimeScale::of([1000]),
             groups: vec![LaneGroup { label: "rank 0".into(), length: 1000, lanes: vec![lane] }],
         };
         // 1050 units are 1000 ns.
-        assert!(lanes.draw("one step").contains("x=\"855\" y=\"11\" width=\"525\" height=\"34\" class=\"f-comm\""), "{}", lanes.draw(""));
+        assert!(lanes.draw("one step").contains("x=\"540\" y=\"11\" width=\"840\" height=\"34\" class=\"f-comm\""), "{}", lanes.draw(""));
         assert_eq!(lanes.legend().len(), 1);
     }
 }

@@ -44,7 +44,7 @@ impl LogLog {
     }
 
     pub(super) fn draw(&self, description: &str) -> String {
-        let points = || self.curves.iter().flat_map(|curve| &curve.points).filter(|p| drawable(p));
+        let points = || self.curves.iter().flat_map(|curve| &curve.points).filter(drawable);
         let x = Decades::around(points().map(|p| p.0));
         let y = Decades::around(points().map(|p| p.1));
         canvas::draw(BOTTOM + 90, description, |area| {
@@ -64,7 +64,7 @@ impl LogLog {
             canvas::write(area, &self.x, Ink::Muted, Anchor::Right, (RIGHT, BOTTOM + 64))?;
             for (curve, i) in self.curves.iter().zip(0..SERIES) {
                 let places: Vec<(i32, i32)> =
-                    curve.points.iter().filter(|p| drawable(p)).map(|p| (x.map(p.0, LEFT, RIGHT), y.map(p.1, BOTTOM, TOP))).collect();
+                    curve.points.iter().filter(drawable).map(|p| (x.map(p.0, LEFT, RIGHT), y.map(p.1, BOTTOM, TOP))).collect();
                 area.draw(&PathElement::new(places.clone(), Ink::Series(i).color().stroke_width(4)))?;
                 for place in places {
                     mark(area, i, place)?;
