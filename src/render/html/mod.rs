@@ -10,8 +10,12 @@ use crate::text;
 const CSS: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 /// Characters of a cell or a title; what is longer is cut.
-const LONGEST_CELL: usize = 240;
+const LONGEST_CELL: usize = 160;
 const LONGEST_TITLE: usize = 2000;
+/// Rows of a table that stand open; the whole of a longer one is folded.
+const LONGEST_TABLE: usize = 60;
+/// Characters of a text that stay on one line.
+const WRAPS_FROM: usize = 28;
 
 /// Prints a document as an HTML page.
 pub fn page(document: &Document) -> String {
@@ -96,7 +100,8 @@ struct CellBox {
     text: String,
     sort: Option<f64>,
     title: Option<String>,
-    right: bool,
+    /// `n` for numbers, `long` for texts that may wrap.
+    class: &'static str,
 }
 
 struct FigureBox {
@@ -119,7 +124,7 @@ impl Page {
             sections: document
                 .sections
                 .iter()
-                .map(|s| SectionBox { heading: printable(&s.heading), blocks: s.blocks.iter().map(Piece::new).collect() })
+                .map(|s| SectionBox { heading: printable(&s.heading), blocks: s.blocks.iter().flat_map(Piece::new).collect() })
                 .collect(),
             warnings: document.warnings.iter().map(|note| NoteBox::new(note, "!")).collect(),
             definitions: document.definitions.iter().map(|(term, text)| (printable(term), printable(text))).collect(),
@@ -129,12 +134,18 @@ impl Page {
 }
 
 impl Piece {
-    fn new(block: &Block) -> Self {
+    fn new(block: &Block) -> Vec<Self> {
         match block {
-            Block::Text(text) => Piece::Text(printable(text)),
-            Block::Table(table) => Piece::Table(TableBox::new(table)),
-            Block::Details(table) => Piece::Details(TableBox::new(table)),
-            Block::Figure(figure) => Piece::Figure(FigureBox::new(figure)),
+            Block::Text(text) => vec![Piece::Text(printable(text))],
+            Block::Table(table) => match table.limited(LONGEST_TABLE) {
+                (_, None) => vec![Piece::Table(TableBox::new(table))],
+                (short, Some(said)) => {
+                    let short = TableBox { note: Some(said), ..TableBox::new(&short) };
+                    vec![Piece::Table(short), Piece::Details(TableBox::new(table))]
+                }
+            },
+            Block::Details(table) => vec![Piece::Details(TableBox::new(table))],
+            Block::Figure(figure) => vec![Piece::Figure(FigureBox::new(figure))],
         }
     }
 }
@@ -175,10 +186,14 @@ impl TableBox {
                         let title = cell.title.as_deref().map(printable).or_else(|| (text != full).then(|| full.clone()));
                         CellBox {
                             names_row: at == 0,
+                            class: match column.align {
+                                Align::Right => "n",
+                                Align::Left if text.chars().nth(WRAPS_FROM).is_some() => "long",
+                                Align::Left => "",
+                            },
                             text,
                             sort: cell.sort,
                             title: title.map(|t| text::shorten(&t, LONGEST_TITLE).into_owned()),
-                            right: column.align == Align::Right,
                         }
                     })
                     .collect(),

@@ -52,7 +52,7 @@ impl LogLog {
                 let at = x.map(value, LEFT, RIGHT);
                 area.draw(&PathElement::new([(at, TOP), (at, BOTTOM)], Ink::Grid.color()))?;
                 if x.labelled(power) {
-                    canvas::write(area, &units::bytes(value as u64), Ink::Muted, Anchor::Middle, (at, BOTTOM + 24))?;
+                    canvas::write(area, &size_text(value), Ink::Muted, Anchor::Middle, (at, BOTTOM + 24))?;
                 }
             }
             for (_, value) in y.powers() {
@@ -73,6 +73,11 @@ impl LogLog {
             Ok(())
         })
     }
+}
+
+/// A power of ten as a size, without decimals.
+fn size_text(bytes: f64) -> String {
+    units::bytes(bytes as u64).replace(".00", "").replace(".0", "")
 }
 
 fn drawable(point: &&(f64, f64)) -> bool {
@@ -133,6 +138,7 @@ mod tests {
         assert_eq!((x.first, x.last), (3, 9));
         assert_eq!([1e3, 1e6, 1e9].map(|v| x.map(v, 0, 600)), [0, 300, 600]);
         assert_eq!(Decades::around(std::iter::empty()).powers().count(), 2);
+        assert_eq!([1.0, 1e3, 1e4, 1e5, 1e9].map(size_text), ["1 B", "1 kB", "10 kB", "100 kB", "1 GB"]);
         let one = Decades::around([10.0].into_iter());
         assert_eq!((one.first, one.last), (1, 2));
     }

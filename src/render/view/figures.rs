@@ -12,8 +12,9 @@ use crate::render::table::pick;
 use crate::render::units::{self, TimeScale};
 use crate::report::{RankReport, RankStep, Report, Strip};
 
-/// Bars in one picture.
-const MOST_BARS: usize = 64;
+/// Bars in one picture of several steps, and of one step.
+const MOST_BARS: usize = 40;
+const MOST_BARS_OF_ONE: usize = 64;
 /// Ranks in the timeline.
 const MOST_STRIPS: usize = 8;
 /// Rows and columns of the picture of waits.
@@ -86,7 +87,7 @@ fn bar_row(rank: &RankReport, step: &RankStep, parts: &[Metric], scale: TimeScal
 /// The bars by step, then rank; of many, some steps, and of very many ranks the ends of the field.
 fn bar_rows(report: &Report) -> Vec<(&RankReport, &RankStep)> {
     let steps = report.ranks.iter().map(|rank| rank.steps.len()).max().unwrap_or(0);
-    let ranks = pick(report.ranks.len(), MOST_BARS, &[]);
+    let ranks = pick(report.ranks.len(), MOST_BARS_OF_ONE, &[]);
     let most_steps = (MOST_BARS / ranks.len().max(1)).max(1);
     let outliers: Vec<usize> = report.steps.iter().filter(|step| step.outlier).map(|step| step.index).collect();
     // A single step is the median one: the first may be an outlier.

@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(
             evidence(&facts),
             "busbw 27.1 GB/s, bytes 1.23 GB, exposed comm 34.6 %, last 4, step 137.6 ms, transport SHM/direct/direct, \
-             wait 100.0 µs / 5.10 ms, wait by rank (0: 5 ns), why –"
+             wait by rank (0: 5 ns), wait 100.0 µs / 5.10 ms, why –"
         );
     }
 }

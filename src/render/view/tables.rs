@@ -49,6 +49,9 @@ fn metric_column(metric: Metric, scale: TimeScale, values: impl Iterator<Item = 
     column.help(info.definition)
 }
 
+/// Where graphs of unknown class run, communication is known only outside them.
+const LOWER_BOUNDS: &str = "Communication and compute are lower bounds where graphs of unknown class run, and shares are unknown there.";
+
 /// The numbers of one row, by metric.
 type Row<'a> = Box<dyn Fn(Metric) -> Option<Num> + 'a>;
 
