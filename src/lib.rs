@@ -20,6 +20,7 @@ pub mod stats;
 pub mod steps;
 pub mod text;
 pub mod timeline;
+pub mod transport;
 pub mod warning;
 
 pub use error::{Error, Result};
