@@ -3,5 +3,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod complaints;
 mod ddp_8gpu;
 mod queries;
