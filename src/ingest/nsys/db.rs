@@ -81,7 +81,7 @@ impl Db {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         let connection = Connection::open_with_flags(uri(path), flags).map_err(|e| sql_error(path, &e))?;
         let db = Db { connection, path: path.to_owned(), size };
-        db.batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA mmap_size = 1073741824;")?;
+        db.batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192;")?;
         let present = db.tables()?;
         if !MARKS.iter().any(|mark| present.iter().any(|name| name.eq_ignore_ascii_case(mark))) {
             return Err(Error::input(path, "is a SQLite file, but no export of Nsight Systems (none of its tables is there)")
