@@ -10,7 +10,9 @@
 pub mod analysis;
 pub mod classify;
 pub mod cli;
+pub mod collectives;
 pub mod error;
+pub mod findings;
 pub mod ingest;
 pub mod inspect;
 pub mod merge;
