@@ -8,12 +8,14 @@
 #![warn(missing_docs)]
 
 pub mod cli;
+pub mod compare;
 pub mod error;
 pub mod model;
 pub mod render;
 pub mod report;
 pub mod stats;
 pub mod text;
+pub mod units;
 pub mod warning;
 
 pub use error::{Error, Result};

@@ -1,7 +1,7 @@
 //! The view model of `report`: every number final, none formatted. `--format json` prints it as it stands
 //! (schema `nsysnccl.report/1`); every other format reads the same structure.
 
-mod values;
+pub(crate) mod values;
 
 use std::collections::BTreeMap;
 
