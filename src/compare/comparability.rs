@@ -110,7 +110,7 @@ fn model(baseline: &Subject, variant: &Subject) -> Option<String> {
         ));
     }
     let slower = time(&after) / time(&before);
-    (slower > SAME_SPEED || slower < 1.0 / SAME_SPEED).then(|| {
+    (!(1.0 / SAME_SPEED..=SAME_SPEED).contains(&slower)).then(|| {
         format!("The same kernels, as often as in the baseline, take {slower:.2} times as long: another batch size, shape or GPU clock.")
     })
 }

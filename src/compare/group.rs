@@ -152,27 +152,34 @@ fn ambiguous(stem: &str, folders: &[PathBuf], file: &Path) -> Error {
     ))
 }
 
+/// Files of one folder that have all but the rank in common.
+struct Run<'a> {
+    folder: &'a Path,
+    stem: String,
+    files: Vec<(&'a PathBuf, Option<String>)>,
+}
+
 /// The `compare` command to run instead, if `paths` are evidently several runs: files of different names (or folders) with the same rank.
 pub fn several_runs(paths: &[PathBuf]) -> Option<String> {
-    let mut runs: Vec<(&Path, String, Vec<(&PathBuf, Option<String>)>)> = Vec::new();
+    let mut runs: Vec<Run> = Vec::new();
     for path in paths {
         let (stem, rank) = stem(path);
         let folder = path.parent().unwrap_or(Path::new(""));
-        match runs.iter_mut().find(|(f, s, _)| *f == folder && *s == stem) {
-            Some((.., files)) => files.push((path, rank)),
-            None => runs.push((folder, stem, vec![(path, rank)])),
+        match runs.iter_mut().find(|run| run.folder == folder && run.stem == stem) {
+            Some(run) => run.files.push((path, rank)),
+            None => runs.push(Run { folder, stem, files: vec![(path, rank)] }),
         }
     }
     let mut ranks: BTreeMap<&str, usize> = BTreeMap::new();
-    for rank in runs.iter().flat_map(|(.., files)| files.iter().filter_map(|(_, rank)| rank.as_deref())) {
+    for rank in runs.iter().flat_map(|run| run.files.iter().filter_map(|(_, rank)| rank.as_deref())) {
         *ranks.entry(rank).or_default() += 1;
     }
     if runs.len() < 2 || ranks.values().all(|&n| n < 2) {
         return None;
     }
     let mut words = vec!["nsysnccl compare".to_owned()];
-    for (folder, stem, files) in &runs {
-        let unique = runs.iter().filter(|(_, other, _)| other == stem).count() == 1;
+    for Run { folder, stem, files } in &runs {
+        let unique = runs.iter().filter(|other| other.stem == *stem).count() == 1;
         let name = match folder.file_name() {
             Some(folder) if !unique => format!("{}-{stem}", folder.to_string_lossy()),
             _ => stem.clone(),

@@ -327,7 +327,7 @@ fn the_document_has_the_promised_form() {
     let view = &json["variants"][1];
     assert_eq!(view["dtod"]["count"]["median"], 72);
     assert_eq!(view["delta"]["dtod"]["bytes"]["abs"], 471_859_200 - 1_698_000_800_i64);
-    assert_eq!(view["delta"]["step_ns"]["abs"].as_i64().expect("whole") < 0, true);
+    assert!(view["delta"]["step_ns"]["abs"].as_i64().expect("whole") < 0);
     assert_eq!(view["speedup_ci95"].as_array().expect("an interval").len(), 2);
     assert_eq!(view["captures"][0]["step_ns_median"], view["step_ns"]["median"]);
     assert_eq!(view["verdict"], "inconclusive");
