@@ -7,14 +7,20 @@
 //! ```
 #![warn(missing_docs)]
 
+pub mod analysis;
+pub mod classify;
 pub mod cli;
 pub mod compare;
 pub mod error;
+pub mod ingest;
 pub mod model;
+pub mod pipeline;
 pub mod render;
 pub mod report;
 pub mod stats;
+pub mod steps;
 pub mod text;
+pub mod timeline;
 pub mod units;
 pub mod warning;
 

@@ -1,7 +1,9 @@
 //! What was typed, and what runs for it.
 
+pub mod inputs;
 pub mod output;
 pub mod progress;
+pub mod report;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -26,6 +28,8 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Report on one run: what share of each step is communication, what of it is exposed, what overlaps, copies, idle.
+    Report(Box<report::ReportArgs>),
     /// Write shell completions to standard output.
     Completions {
         /// The shell.
@@ -60,6 +64,7 @@ impl Outcome {
 /// Runs what was typed.
 pub fn run(cli: &Cli) -> Result<Outcome> {
     match &cli.command {
+        Command::Report(args) => return report::run(args),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "nsysnccl", &mut text);

@@ -350,3 +350,28 @@ pub struct Strip {
     /// Graphs of unknown class.
     pub unclassified: Vec<Span>,
 }
+
+#[cfg(test)]
+pub(crate) mod tests_support {
+    use super::*;
+
+    /// A rank of which only the number and the steps matter.
+    pub(crate) fn rank(rank: u32, steps: Vec<RankStep>) -> RankReport {
+        RankReport {
+            rank,
+            rank_source: "test".into(),
+            report: format!("r_{rank}.sqlite"),
+            pid: rank,
+            device: 0,
+            gpu: None,
+            hostname: None,
+            clock: Clock { epoch_ns: None, offset_ns: None, residual_p50_ns: None, residual_p95_ns: None, collectives: 0 },
+            wait_ns_per_step: None,
+            last_count: None,
+            first_count: None,
+            ordered_count: None,
+            steps,
+            summary: Summary::from_fn(|_| None),
+        }
+    }
+}
