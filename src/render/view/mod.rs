@@ -1,0 +1,93 @@
+//! From a finished report to what is printed of it: sentences, tables and pictures, still without a format.
+
+mod figures;
+mod headline;
+mod notes;
+mod tables;
+
+use super::document::{Block, Document, Section};
+use super::units::TimeScale;
+use crate::model::Metric;
+use crate::model::metric::Spread;
+use crate::report::Report;
+
+/// Everything that the terminal, Markdown and HTML print of a report.
+pub fn document(report: &Report) -> Document {
+    let scale = table_scale(report);
+    let steps = vec![
+        Some(Block::Table(tables::steps(report, scale))),
+        figures::composition(report, scale).map(Block::Figure),
+        figures::strips(report).map(Block::Figure),
+        Some(Block::Details(tables::rank_steps(report, scale))),
+    ];
+    let waits = vec![tables::waits(report, scale).map(Block::Table), figures::waits(report, scale).map(Block::Figure)];
+    let collectives = vec![
+        tables::collectives(report).map(Block::Table),
+        notes::no_bandwidth(report).map(Block::Text),
+        figures::bandwidth(report).map(Block::Figure),
+    ];
+    let kernels = vec![
+        tables::kernels("Communication kernels, all ranks, inside the windows", &report.kernels.comm, 0).map(Block::Table),
+        tables::kernels(
+            "Compute kernels with most time, all ranks, inside the windows",
+            &report.kernels.compute,
+            report.kernels.compute_omitted,
+        )
+        .map(Block::Table),
+    ];
+    let inspector = vec![
+        report.inspector.as_ref().map(|merge| Block::Text(notes::inspector(merge))),
+        report.inspector.as_ref().and_then(tables::inspector).map(Block::Table),
+        report.inspector.as_ref().and_then(tables::inspector_pairs).map(Block::Details),
+    ];
+    let capture = vec![
+        Some(Block::Table(tables::identity(report))),
+        Some(Block::Table(tables::inputs(report))),
+        tables::settings(report).map(Block::Table),
+    ];
+    let sections = [
+        ("Ranks", vec![Some(Block::Table(tables::ranks(report, scale)))]),
+        (headline::noun(report).heading, steps),
+        ("Who waits for whom", waits),
+        ("Collectives", collectives),
+        ("Kernels", kernels),
+        ("NCCL Inspector", inspector),
+        ("Capture", capture),
+    ];
+    Document {
+        title: report.name.clone(),
+        facts: headline::facts(report),
+        headline: headline::sentences(report),
+        findings: notes::findings(report),
+        sections: sections
+            .into_iter()
+            .filter_map(|(heading, blocks)| {
+                let filled = |block: &Block| !matches!(block, Block::Table(table) | Block::Details(table) if table.is_empty());
+                Section::new(heading, blocks.into_iter().flatten().filter(filled).collect())
+            })
+            .collect(),
+        warnings: notes::warnings(report),
+        definitions: notes::definitions(report),
+        method: notes::method(report),
+    }
+}
+
+/// One scale for every time in the tables of a run, so that columns compare: that of its median step.
+fn table_scale(report: &Report) -> TimeScale {
+    let run = spread(report, Metric::StepNs).and_then(|s| s.median.as_int());
+    let steps = || report.ranks.iter().flat_map(|rank| &rank.steps).filter_map(|step| step.values.int(Metric::StepNs));
+    match run {
+        Some(median) => TimeScale::of([median]),
+        None => TimeScale::of(steps()),
+    }
+}
+
+/// A metric of the run.
+fn spread(report: &Report, metric: Metric) -> Option<Spread> {
+    report.summary.values[metric]
+}
+
+/// Text from a file inside a sentence: quoted, and short enough to read on.
+fn quoted(text: &str) -> String {
+    format!("“{}”", crate::text::shorten(text, 60))
+}
