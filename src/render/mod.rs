@@ -14,9 +14,10 @@ pub mod markdown;
 pub mod plot;
 pub mod table;
 pub mod terminal;
-pub mod units;
+
 pub mod view;
 
+pub use crate::units;
 pub use format::{Format, Style};
 
 use crate::report::Report;
