@@ -21,6 +21,7 @@ pub mod stats;
 pub mod steps;
 pub mod text;
 pub mod timeline;
+pub mod transport;
 pub mod units;
 pub mod warning;
 

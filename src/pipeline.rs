@@ -415,6 +415,7 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, classifier:
         collectives: Vec::new(),
         waits: Vec::new(),
         inspector: None,
+        transport: None,
         findings: Vec::new(),
         warnings,
         strips,

@@ -2,8 +2,10 @@
 
 pub mod metric;
 pub mod names;
+pub mod nccl_log;
 pub mod op;
 pub mod span;
+pub mod topology;
 pub mod trace;
 
 pub use metric::{Metric, Num, Values};

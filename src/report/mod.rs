@@ -2,6 +2,7 @@
 //! (schema `nsysnccl.report/1`); every other format reads the same structure.
 
 pub(crate) mod values;
+pub mod transport;
 
 use std::collections::BTreeMap;
 
@@ -41,6 +42,8 @@ pub struct Report {
     pub waits: Vec<StepWait>,
     /// What the Inspector logs add; `None` if none were given.
     pub inspector: Option<InspectorMerge>,
+    /// How the ranks reach each other; `None` if neither NCCL logs nor a topology were given.
+    pub transport: Option<transport::Transport>,
     /// Explanations with evidence, the most important first.
     pub findings: Vec<Finding>,
     /// What the reader has to know about the numbers.
