@@ -81,15 +81,16 @@ fn gpus(baseline: &Subject, variant: &Subject) -> Option<String> {
         .then(|| format!("Different GPUs: {} in the baseline, {} here.", list(baseline), list(variant)))
 }
 
+/// Steps of all ranks that have a window.
+pub(super) fn rank_steps(report: &Report) -> f64 {
+    let measured = report.ranks.iter().flat_map(|rank| &rank.steps).filter(|step| step.values.int(Metric::StepNs).is_some());
+    measured.count().max(1) as f64
+}
+
 /// Calls of each compute kernel in a step of one rank, and its time there (ns).
 pub(super) fn compute_kernels(report: &Report) -> BTreeMap<&str, (f64, f64)> {
-    let rank_steps = report.ranks.iter().map(|rank| rank.steps.len()).sum::<usize>().max(1) as f64;
-    report
-        .kernels
-        .compute
-        .iter()
-        .map(|kernel| (kernel.name.as_str(), (kernel.count as f64 / rank_steps, kernel.total_ns as f64 / rank_steps)))
-        .collect()
+    let steps = rank_steps(report);
+    report.kernels.all_compute.iter().map(|(name, &(calls, ns))| (name.as_str(), (calls as f64 / steps, ns as f64 / steps))).collect()
 }
 
 /// Compares the compute kernels of the first captures: an option adds some and removes some, another model shares few.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Comparison, Settings, Variant, VariantInput, compare};
 use crate::model::metric::{Metric, Summary, Values};
 use crate::report::{
-    Capture, Clock, CollectiveGroup, Input, Kernel, Kernels, RankReport, RankStep, Report, RunStep, RunSummary, Settings as StepSettings,
+    Capture, Clock, CollectiveGroup, Input, Kernels, RankReport, RankStep, Report, RunStep, RunSummary, Settings as StepSettings,
 };
 use crate::stats;
 
@@ -130,10 +130,11 @@ fn report(name: &str, ranks: &[Vec<(String, Values)>]) -> Report {
         },
         ranks: ranks.iter().enumerate().map(rank).collect(),
         steps,
-        kernels: Kernels { comm: Vec::new(), compute: Vec::new(), compute_omitted: 0 },
+        kernels: Kernels { comm: Vec::new(), compute: Vec::new(), compute_omitted: 0, all_compute: BTreeMap::new() },
         collectives: Vec::new(),
         waits: Vec::new(),
         inspector: None,
+        transport: None,
         findings: Vec::new(),
         warnings: Vec::new(),
         strips: Vec::new(),
@@ -143,14 +144,8 @@ fn report(name: &str, ranks: &[Vec<(String, Values)>]) -> Report {
 /// Adds compute kernels: name, calls in a step of one rank, duration of a call (ns).
 pub(super) fn with_kernels(mut report: Report, kernels: &[(&str, u64, i64)]) -> Report {
     let rank_steps: u64 = report.ranks.iter().map(|rank| rank.steps.len() as u64).sum();
-    let kernel = |&(name, calls, ns): &(&str, u64, i64)| Kernel {
-        name: name.to_owned(),
-        class: "compute".to_owned(),
-        count: calls * rank_steps,
-        total_ns: ns * (calls * rank_steps) as i64,
-        median_ns: ns,
-    };
-    report.kernels.compute = kernels.iter().map(kernel).collect();
+    let kernel = |&(name, calls, ns): &(&str, u64, i64)| (name.to_owned(), (calls * rank_steps, ns * (calls * rank_steps) as i64));
+    report.kernels.all_compute = kernels.iter().map(kernel).collect();
     report
 }
 
