@@ -8,7 +8,7 @@ use super::Outcome;
 use super::output::OutputArgs;
 use super::progress::Progress;
 use crate::pipeline::{self, Options, StepChoice};
-use crate::render::Format;
+use crate::render;
 use crate::{Error, Result};
 
 /// What a step's window is.
@@ -139,9 +139,6 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         let progress = Progress::new(paths.len() as u64, "reading reports", args.output.quiet);
         pipeline::build(&paths, &args.steps.options(), || progress.tick())
     })?;
-    args.output.emit(|format, _style| match format {
-        Format::Json => serde_json::to_string_pretty(&built.report).map(|text| text + "\n").map_err(|e| Error::inputs(e.to_string())),
-        _ => Ok(format!("{:#?}", built.report.summary)),
-    })?;
+    args.output.emit(|format, style| Ok(render::render(&built.report, format, &style)))?;
     Ok(if built.unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
 }

@@ -1,9 +1,9 @@
 //! The pictures of a report, and what each leaves out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::headline::noun;
-use super::{quoted, spread};
+use super::{aligned_steps, quoted, spread};
 use crate::model::Metric;
 use crate::model::metric::{PARTS, Values};
 use crate::render::document::Figure;
@@ -84,26 +84,20 @@ fn bar_row(rank: &RankReport, step: &RankStep, parts: &[Metric], scale: TimeScal
     }
 }
 
-/// The bars by step, then rank; of many, some steps, and of very many ranks the ends of the field.
+/// The bars by step, then rank; of many, some steps, and of very many ranks some ranks.
 fn bar_rows(report: &Report) -> Vec<(&RankReport, &RankStep)> {
-    let steps = report.ranks.iter().map(|rank| rank.steps.len()).max().unwrap_or(0);
+    let steps = aligned_steps(report);
     let ranks = pick(report.ranks.len(), MOST_BARS_OF_ONE, &[]);
     let most_steps = (MOST_BARS / ranks.len().max(1)).max(1);
-    let outliers: Vec<usize> = report.steps.iter().filter(|step| step.outlier).map(|step| step.index).collect();
-    // A single step is the median one: the first may be an outlier.
-    let chosen = if most_steps == 1 && steps > 1 { vec![median_step(report)] } else { pick(steps, most_steps, &outliers) };
-    chosen
-        .into_iter()
-        .flat_map(|step| ranks.iter().filter_map(move |&rank| report.ranks.get(rank).and_then(|r| Some((r, r.steps.get(step)?)))))
-        .collect()
-}
-
-/// The position of the step with the lower-median time among those that count.
-fn median_step(report: &Report) -> usize {
-    let mut times: Vec<(i64, usize)> =
-        report.steps.iter().filter(|step| step.counted).filter_map(|step| Some((step.values.int(Metric::StepNs)?, step.index))).collect();
-    times.sort_unstable();
-    times.get(times.len().saturating_sub(1) / 2).map_or(0, |(_, index)| *index)
+    let outliers: Vec<usize> = (0..steps.len()).filter(|&i| steps[i].iter().any(|(_, step)| step.outlier)).collect();
+    // A single step is the one of the timeline: the first may be an outlier.
+    let median = report.strips.first().and_then(|strip| steps.iter().position(|step| step.iter().any(|(_, s)| s.name == strip.step)));
+    let chosen = match median {
+        Some(median) if most_steps == 1 && steps.len() > 1 => vec![median],
+        _ => pick(steps.len(), most_steps, &outliers),
+    };
+    let shown: BTreeSet<u32> = ranks.iter().filter_map(|&rank| report.ranks.get(rank)).map(|rank| rank.rank).collect();
+    chosen.into_iter().flat_map(|step| steps[step].iter().copied()).filter(|(rank, _)| shown.contains(&rank.rank)).collect()
 }
 
 /// When compute, communication and copies ran in a median step.
@@ -174,14 +168,15 @@ pub(super) fn waits(report: &Report, scale: TimeScale) -> Option<Figure> {
 
 /// Bandwidth by message size; nothing unless two sizes at least have one.
 pub(super) fn bandwidth(report: &Report) -> Option<Figure> {
-    let mut curves: BTreeMap<(&str, Option<&str>), Vec<(f64, f64)>> = BTreeMap::new();
+    /// Operation and communicator.
+    type Key<'a> = (&'a str, Option<&'a str>);
+    let mut curves: BTreeMap<Key, Vec<(f64, f64)>> = BTreeMap::new();
     for group in &report.collectives {
         if let (Some(bytes), Some(gbs)) = (group.bytes.filter(|&b| b > 0), group.busbw_gbs.filter(|&v| v > 0.0)) {
             curves.entry((&group.op, group.comm_id.as_deref())).or_default().push((bytes as f64, gbs));
         }
     }
-    let sizes: std::collections::BTreeSet<u64> =
-        report.collectives.iter().filter(|g| g.busbw_gbs.is_some()).filter_map(|g| g.bytes).collect();
+    let sizes: BTreeSet<u64> = report.collectives.iter().filter(|g| g.busbw_gbs.is_some()).filter_map(|g| g.bytes).collect();
     if sizes.len() < 2 {
         return None;
     }

@@ -102,15 +102,11 @@ fn nothing_measured(report: &Report) -> String {
 }
 
 fn whole_capture(report: &Report, step: Spread) -> String {
-    let why = match report.settings.step_pattern_source.as_str() {
-        "no NVTX" => "The capture has no NVTX ranges, so steps are unknown: ",
-        _ => "",
+    let start = match report.settings.step_pattern_source.starts_with("no NVTX") {
+        true => "The capture has no NVTX ranges, so steps are unknown: the",
+        false => "The",
     };
-    let mut text = format!("{why}the whole capture of {}, first to last GPU operation, is one window.", ns(step.median.as_f64()));
-    if why.is_empty() {
-        text.replace_range(..1, "T");
-    }
-    text
+    format!("{start} whole capture of {}, first to last GPU operation, is one window.", ns(step.median.as_f64()))
 }
 
 /// How much is communication and how much of it shows.
@@ -123,10 +119,14 @@ fn communication(report: &Report) -> String {
     let unclassified = spread(report, Metric::UnclassifiedNs).map(|s| s.median.as_f64()).filter(|&v| v > 0.0);
     let Some(share) = median(report, Metric::CommFraction) else {
         return match unclassified {
-            Some(graphs) => format!(
-                "How much of it is communication is unknown: for {} CUDA graphs run that were captured as one row each. Outside them communication takes {took}, a lower bound.",
-                ns(graphs)
-            ),
+            Some(graphs) => {
+                let known =
+                    if comm.max.as_f64() == 0.0 { "no communication runs".to_owned() } else { format!("communication takes {took}") };
+                format!(
+                    "How much of it is communication is unknown: for {} CUDA graphs run that were captured as one row each. Outside them {known}.",
+                    ns(graphs)
+                )
+            }
             None => format!("Communication takes {took}; its share of the {one} is unknown."),
         };
     };
@@ -143,15 +143,10 @@ fn communication(report: &Report) -> String {
         (Some(overlap), _) if overlap.max.as_f64() == 0.0 => format!("{start}, all of it exposed: no compute runs beside it."),
         (_, Some(exposed)) if exposed.max.as_f64() == 0.0 => format!("{start}, all of it hidden behind compute."),
         (_, Some(exposed)) => {
-            let of_step = median(report, Metric::ExposedCommFraction).map_or(String::new(), |s| format!(", {} of the {one},", percent(s)));
-            match median(report, Metric::OverlapFraction) {
-                Some(hidden) => format!(
-                    "{start}; {} of that runs beside compute, {}{of_step} is exposed.",
-                    percent(hidden),
-                    ns(exposed.median.as_f64())
-                ),
-                None => format!("{start}; {}{of_step} is exposed.", ns(exposed.median.as_f64())),
-            }
+            let of_step = median(report, Metric::ExposedCommFraction).map_or(String::new(), |s| format!(" ({} of the {one})", percent(s)));
+            let beside =
+                median(report, Metric::OverlapFraction).map_or(String::new(), |s| format!(" {} of that runs beside compute;", percent(s)));
+            format!("{start};{beside} {}{of_step} is exposed.", ns(exposed.median.as_f64()))
         }
         _ => format!("{start}."),
     }
@@ -197,7 +192,7 @@ fn steps_behind_it(report: &Report, step: Spread) -> Vec<String> {
     let slowest = if report.ranks.len() > 1 { " of the slowest rank" } else { "" };
     if counted > 1 {
         let (low, high) = (ns(step.min.as_f64()), ns(step.max.as_f64()));
-        let spread = if low == high { "does not vary".to_owned() } else { format!("lies between {low} and {high}") };
+        let spread = if low == high { "hardly varies".to_owned() } else { format!("lies between {low} and {high}") };
         sentences.push(format!("Medians of {}; the step time{slowest} {spread}.", plural(counted, "step")));
     } else {
         sentences.push("It is a single step: nothing is known about the spread.".to_owned());
@@ -205,16 +200,21 @@ fn steps_behind_it(report: &Report, step: Spread) -> Vec<String> {
     for left_out in report.steps.iter().filter(|step| step.outlier && !step.counted) {
         let took = left_out.values.f64(Metric::StepNs).map_or(String::new(), |v| format!(" ({})", ns(v)));
         sentences.push(format!(
-            "{} {}{took} is an outlier and left out of the medians; --keep-first keeps it.",
-            if left_out.index == 0 { "The first step" } else { "Step" },
+            "The first captured step, {}{took}, is an outlier and left out of the medians; --keep-first keeps it.",
             quoted(&left_out.name)
         ));
     }
-    let unmeasured = report.steps.iter().filter(|step| step.values[Metric::StepNs].is_none()).count();
-    if unmeasured > 0 {
-        sentences.push(format!("{} could not be measured on every rank.", plural(unmeasured, "step")));
+    let everywhere = report.steps.len();
+    let found = super::aligned_steps(report).len();
+    if found > everywhere {
+        sentences.push(format!("{} not measured on every rank and left out of the run's figures.", are(found - everywhere, "step")));
     }
     sentences
+}
+
+/// `1 step is`, `2 steps are`.
+fn are(n: usize, one: &str) -> String {
+    format!("{} {}", plural(n, one), if n == 1 { "is" } else { "are" })
 }
 
 fn missing_ranks(report: &Report) -> Option<String> {

@@ -5,11 +5,13 @@ mod headline;
 mod notes;
 mod tables;
 
+use std::collections::HashMap;
+
 use super::document::{Block, Document, Section};
 use super::units::TimeScale;
 use crate::model::Metric;
 use crate::model::metric::Spread;
-use crate::report::Report;
+use crate::report::{RankReport, RankStep, Report};
 
 /// Everything that the terminal, Markdown and HTML print of a report.
 pub fn document(report: &Report) -> Document {
@@ -80,6 +82,26 @@ fn table_scale(report: &Report) -> TimeScale {
         Some(median) => TimeScale::of([median]),
         None => TimeScale::of(steps()),
     }
+}
+
+/// Every step of any rank, in the order in which they first occur: the ranks that have it, each with its own step.
+/// Steps of different ranks are the same if name and occurrence agree.
+fn aligned_steps(report: &Report) -> Vec<Vec<(&RankReport, &RankStep)>> {
+    let mut places: HashMap<(&str, usize), usize> = HashMap::new();
+    let mut steps: Vec<Vec<(&RankReport, &RankStep)>> = Vec::new();
+    for rank in &report.ranks {
+        let mut occurrences: HashMap<&str, usize> = HashMap::new();
+        for step in &rank.steps {
+            let occurrence = occurrences.entry(&step.name).or_default();
+            let place = *places.entry((&step.name, *occurrence)).or_insert_with(|| {
+                steps.push(Vec::new());
+                steps.len() - 1
+            });
+            *occurrence += 1;
+            steps[place].push((rank, step));
+        }
+    }
+    steps
 }
 
 /// A metric of the run.

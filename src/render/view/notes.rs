@@ -29,10 +29,13 @@ pub(super) fn findings(report: &Report) -> Vec<Note> {
     report.findings.iter().map(note).collect()
 }
 
+/// What the headline says already.
+const IN_HEADLINE: &str = "first-step-left-out";
+
 /// Warnings; the same one about several reports is one note, and of many of one kind the first few are printed.
 pub(super) fn warnings(report: &Report) -> Vec<Note> {
     let mut kinds: Vec<(&Warning, Vec<&str>)> = Vec::new();
-    for warning in &report.warnings {
+    for warning in report.warnings.iter().filter(|warning| warning.code != IN_HEADLINE) {
         let same = kinds.iter_mut().find(|(w, _)| w.code == warning.code && w.message == warning.message && w.hint == warning.hint);
         match same {
             Some((_, reports)) => reports.extend(warning.report.as_deref()),
@@ -75,8 +78,11 @@ fn evidence(facts: &Map<String, Value>) -> String {
     facts.iter().map(|(name, value)| fact(name, value)).collect::<Vec<_>>().join(", ")
 }
 
+/// How a number becomes text.
+type Print = fn(f64) -> String;
+
 /// Endings of names and the unit that they stand for.
-const ENDINGS: [(&str, fn(f64) -> String); 9] = [
+const ENDINGS: [(&str, Print); 9] = [
     ("_ns", |v| units::time(v.round() as i64)),
     ("_us", |v| units::time((v * 1e3).round() as i64)),
     ("_ms", |v| units::time((v * 1e6).round() as i64)),
@@ -96,11 +102,11 @@ fn fact(name: &str, value: &Value) -> String {
             // `bytes` alone is a size too.
             None => (name == &ending[1..]).then_some((name, unit)),
         })
-        .unwrap_or((name, plain as fn(f64) -> String));
+        .unwrap_or((name, plain as Print));
     format!("{} {}", stem.replace('_', " "), value_text(value, unit))
 }
 
-fn value_text(value: &Value, unit: fn(f64) -> String) -> String {
+fn value_text(value: &Value, unit: Print) -> String {
     match value {
         Value::Null => units::MISSING.to_owned(),
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
@@ -114,7 +120,7 @@ fn value_text(value: &Value, unit: fn(f64) -> String) -> String {
 }
 
 fn plain(value: f64) -> String {
-    if value.fract() == 0.0 && value >= 0.0 && value < 1e15 { units::count(value as u64) } else { format!("{value}") }
+    if value.fract() == 0.0 && (0.0..1e15).contains(&value) { units::count(value as u64) } else { format!("{value}") }
 }
 
 /// Why collectives have no bandwidth, if none has one.
@@ -164,7 +170,9 @@ pub(super) fn method(report: &Report) -> Vec<String> {
         } else {
             "a window runs from the first GPU operation that the step launched to the first of the next"
         };
-        sentences.push(format!("Steps: ranges that match {} ({}); {window}.", settings.step_pattern, settings.step_pattern_source));
+        let what =
+            if settings.step_pattern_source == "--step-kernel" { "kernels whose name matches start a step:" } else { "ranges that match" };
+        sentences.push(format!("Steps: {what} {} ({}); {window}.", settings.step_pattern, settings.step_pattern_source));
     }
     if settings.skip > 0 {
         sentences.push(format!(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Metric;
 use crate::model::metric::{Num, Unit, Values};
-use crate::render::table::{Cell, Column, Table, Trim, pick};
+use crate::render::table::{Align, Cell, Column, Table, Trim, pick};
 use crate::render::units::{self, TimeScale};
 use crate::report::{CollectiveGroup, InspectorMerge, Kernel, RankReport, Report};
 
@@ -49,18 +49,16 @@ fn metric_column(metric: Metric, scale: TimeScale, values: impl Iterator<Item = 
     column.help(info.definition)
 }
 
-/// Where graphs of unknown class run, communication is known only outside them.
-const LOWER_BOUNDS: &str = "Communication and compute are lower bounds where graphs of unknown class run, and shares are unknown there.";
-
 /// The numbers of one row, by metric.
 type Row<'a> = Box<dyn Fn(Metric) -> Option<Num> + 'a>;
 
-/// The columns of [`COLUMNS`] for these rows; unclassified work only where there is some.
+/// The columns of [`COLUMNS`] for these rows; graphs and copies on the device only where there are some.
 fn metric_columns(scale: TimeScale, rows: &[Row]) -> Vec<Column> {
-    let graphs = rows.iter().any(|row| row(Metric::UnclassifiedNs).is_some_and(|v| v.as_f64() != 0.0));
+    let some = |metric| rows.iter().any(|row| row(metric).is_some_and(|v| v.as_f64() != 0.0));
+    let needless: Vec<Metric> = [Metric::UnclassifiedNs, Metric::DtodNs, Metric::DtodCount].into_iter().filter(|&m| !some(m)).collect();
     COLUMNS
         .iter()
-        .filter(|(metric, _)| *metric != Metric::UnclassifiedNs || graphs)
+        .filter(|(metric, _)| !needless.contains(metric))
         .map(|&(metric, rank)| metric_column(metric, scale, rows.iter().map(|row| row(metric))).rank(rank))
         .collect()
 }
@@ -80,7 +78,7 @@ fn share_of(part: Option<u64>, whole: Option<u64>) -> Cell {
 
 /// A column of finished numbers.
 fn cells(head: &str, cells: impl Iterator<Item = Cell>) -> Column {
-    Column::new(head, "", crate::render::table::Align::Right, cells.collect())
+    Column::new(head, "", Align::Right, cells.collect())
 }
 
 /// One row a rank: medians over its steps.
@@ -93,7 +91,14 @@ pub(super) fn ranks(report: &Report, scale: TimeScale) -> Table {
     columns.push(last_column(ranks).rank(6));
     let mut table = Table::new("Medians over the steps of each rank", columns).without_blank_columns();
     table.trim = Trim::Spread(extremes(ranks));
+    table.note = bounds(report).map(str::to_owned);
     table
+}
+
+/// Said where graphs of unknown class run: communication is known only outside them.
+fn bounds(report: &Report) -> Option<&'static str> {
+    let graphs = report.summary.values.median(Metric::UnclassifiedNs).is_some_and(|ns| ns > 0.0);
+    graphs.then_some("Communication and compute are lower bounds where graphs of unknown class run, and their shares are unknown.")
 }
 
 fn wait_column(ranks: &[RankReport], scale: TimeScale) -> Column {
@@ -352,13 +357,17 @@ pub(super) fn identity(report: &Report) -> Table {
     Table::new("Where ranks come from, and their clocks", columns).without_blank_columns()
 }
 
+fn file_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
 /// The files that were read.
 pub(super) fn inputs(report: &Report) -> Table {
     let inputs = &report.inputs;
     let rows = |name: &'static str| Column::count(name, inputs.iter().map(move |i| i.capture.rows.get(name).copied()));
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let columns = vec![
-        Column::text("file", inputs.iter().map(|i| i.path.as_str())),
+        Column::new("file", "", Align::Left, inputs.iter().map(|i| Cell::text(file_name(&i.path)).with_title(i.path.as_str())).collect()),
         Column::bytes("size", inputs.iter().map(|i| Some(i.size_bytes))).rank(3),
         Column::text("nsys", inputs.iter().map(|i| text(&i.nsys_version))).rank(2),
         Column::text("schema", inputs.iter().map(|i| text(&i.schema_version))).rank(6),
@@ -380,7 +389,7 @@ pub(super) fn settings(report: &Report) -> Option<Table> {
     let mut values: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for input in &report.inputs {
         for (name, value) in &input.capture.settings {
-            values.entry((name, value)).or_default().push(&input.path);
+            values.entry((name, value)).or_default().push(file_name(&input.path));
         }
     }
     if values.is_empty() {
