@@ -111,7 +111,7 @@ fn describe(input: &VariantInput, exclude_outliers: bool) -> Variant {
         ranks: reports.first().map_or(0, |report| report.summary.ranks),
         steps: reports.iter().map(|report| report.steps.len()).sum(),
         counted_steps: times.iter().map(Vec::len).sum(),
-        options: option::options_of(&input.name, reports, &input.options),
+        options: option::options_of(input),
         notes: input.notes.clone(),
         summary: sample::summary(reports, exclude_outliers),
         throughput_steps_per_s: sample::typical_step(&times).filter(|&ns| ns > 0.0).map(|ns| 1e9 / ns),

@@ -174,7 +174,7 @@ pub(super) fn with_collectives(mut report: Report, collectives: &[(&str, u64, u6
 
 /// A variant of one or more captures.
 pub(super) fn variant(name: &str, captures: Vec<Report>) -> VariantInput {
-    VariantInput { name: name.to_owned(), captures, options: Vec::new(), notes: None }
+    VariantInput { name: name.to_owned(), captures, options: Vec::new(), guess_options: true, notes: None }
 }
 
 /// A comparison of named runs, one capture each; the first is the baseline. A variant is called as its run without the folder.

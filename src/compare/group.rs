@@ -15,6 +15,8 @@ pub struct Group {
     pub captures: Vec<Files>,
     /// Options that it is said to use.
     pub options: Vec<ChangedOption>,
+    /// True if its name says nothing about options.
+    pub no_guesses: bool,
     /// The user's words about it.
     pub notes: Option<String>,
 }
@@ -161,6 +163,27 @@ struct Run<'a> {
 
 /// The `compare` command to run instead, if `paths` are evidently several runs: files of different names (or folders) with the same rank.
 pub fn several_runs(paths: &[PathBuf]) -> Option<String> {
+    let runs = evident_runs(paths)?;
+    let words = runs.iter().map(|Run { folder, stem, files }| {
+        let unique = runs.iter().filter(|other| other.stem == *stem).count() == 1;
+        let name = match folder.file_name() {
+            Some(folder) if !unique => format!("{}-{stem}", folder.to_string_lossy()),
+            _ => stem.clone(),
+        };
+        format!("{}={}", shell_quote(&name), shell_quote(&pattern(files)))
+    });
+    Some(format!("nsysnccl compare {}", words.collect::<Vec<_>>().join(" ")))
+}
+
+/// How to name `paths` as several captures of one variant, if that is evidently what they are.
+pub fn as_repeats(name: &str, paths: &[PathBuf]) -> Option<String> {
+    let runs = evident_runs(paths)?;
+    let words: Vec<String> = runs.iter().map(|run| format!("{}={}", shell_quote(name), shell_quote(&pattern(&run.files)))).collect();
+    Some(format!("if these are several captures of '{name}', name each: {}", words.join(" ")))
+}
+
+/// The runs that `paths` are, if they are several and one rank is in two of them.
+fn evident_runs(paths: &[PathBuf]) -> Option<Vec<Run<'_>>> {
     let mut runs: Vec<Run> = Vec::new();
     for path in paths {
         let (stem, rank) = stem(path);
@@ -174,19 +197,8 @@ pub fn several_runs(paths: &[PathBuf]) -> Option<String> {
     for rank in runs.iter().flat_map(|run| run.files.iter().filter_map(|(_, rank)| rank.as_deref())) {
         *ranks.entry(rank).or_default() += 1;
     }
-    if runs.len() < 2 || ranks.values().all(|&n| n < 2) {
-        return None;
-    }
-    let mut words = vec!["nsysnccl compare".to_owned()];
-    for Run { folder, stem, files } in &runs {
-        let unique = runs.iter().filter(|other| other.stem == *stem).count() == 1;
-        let name = match folder.file_name() {
-            Some(folder) if !unique => format!("{}-{stem}", folder.to_string_lossy()),
-            _ => stem.clone(),
-        };
-        words.push(format!("{}={}", shell_quote(&name), shell_quote(&pattern(files))));
-    }
-    Some(words.join(" "))
+    let doubled = ranks.values().any(|&n| n > 1);
+    (runs.len() > 1 && doubled).then_some(runs)
 }
 
 /// The files of one run as a glob: the rank in the first name becomes `*`.

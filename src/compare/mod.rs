@@ -50,6 +50,8 @@ pub struct VariantInput {
     pub captures: Vec<Report>,
     /// Options that this variant is said to use, with who said so.
     pub options: Vec<ChangedOption>,
+    /// True if its name and environment may suggest further options.
+    pub guess_options: bool,
     /// The user's words about it.
     pub notes: Option<String>,
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::ChangedOption;
+use super::{ChangedOption, VariantInput};
 use crate::error::{Error, Result};
 use crate::report::Report;
 
@@ -98,10 +98,10 @@ impl Serialize for TrainingOption {
 }
 
 /// What a variant uses: what it is said to use (which wins), then what its captured environment and its name suggest.
-pub(super) fn options_of(name: &str, captures: &[Report], told: &[ChangedOption]) -> Vec<ChangedOption> {
+pub(super) fn options_of(input: &VariantInput) -> Vec<ChangedOption> {
     let mut options: Vec<ChangedOption> = Vec::new();
-    let guesses = from_environment(captures).into_iter().chain(from_name(name));
-    for option in told.iter().cloned().chain(guesses) {
+    let guesses = from_environment(&input.captures).into_iter().chain(from_name(&input.name)).filter(|_| input.guess_options);
+    for option in input.options.iter().cloned().chain(guesses) {
         if !options.iter().any(|o| o.option.same_kind(option.option)) {
             options.push(option);
         }
@@ -172,8 +172,10 @@ mod tests {
 
     #[test]
     fn what_is_told_beats_what_is_guessed() {
-        let told = [ChangedOption { option: TrainingOption::BucketCap(50), source: "--option".to_owned() }];
-        let options = options_of("ddp-bucket100-view", &[], &told);
+        let told = vec![ChangedOption { option: TrainingOption::BucketCap(50), source: "--option".to_owned() }];
+        let mut input =
+            VariantInput { name: "ddp-bucket100-view".to_owned(), captures: Vec::new(), options: told, guess_options: true, notes: None };
+        let options = options_of(&input);
         let got: Vec<_> = options.iter().map(|o| (o.option, o.source.as_str())).collect();
         assert_eq!(got, [(TrainingOption::BucketCap(50), "--option"), (TrainingOption::GradientAsBucketView, "guessed from the name")]);
     }

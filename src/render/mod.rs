@@ -5,6 +5,7 @@
 //!      `-> json, csv
 //! ```
 
+pub mod compare;
 pub mod csv;
 pub mod document;
 pub mod format;
