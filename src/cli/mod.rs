@@ -1,5 +1,6 @@
 //! What was typed, and what runs for it.
 
+pub mod compare;
 pub mod inputs;
 pub mod inspect;
 pub mod output;
@@ -31,6 +32,8 @@ pub struct Cli {
 pub enum Command {
     /// Report on one run: what share of each step is communication, what of it is exposed, what overlaps, copies, idle.
     Report(Box<report::ReportArgs>),
+    /// Compare variants of one program: which change helped, by how much, and why.
+    Compare(Box<compare::CompareArgs>),
     /// Read Inspector logs alone: bandwidths, times and waits of the whole run, by communicator, operation and size.
     Inspect(Box<inspect::InspectArgs>),
     /// Write shell completions to standard output.
@@ -68,6 +71,7 @@ impl Outcome {
 pub fn run(cli: &Cli) -> Result<Outcome> {
     match &cli.command {
         Command::Report(args) => return report::run(args),
+        Command::Compare(args) => return compare::run(args),
         Command::Inspect(args) => return inspect::run(args),
         Command::Completions { shell } => {
             let mut text = Vec::new();
