@@ -123,14 +123,14 @@ pub(super) fn tick_text(tick: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A vertical grid with its labels below; returns nothing else.
+/// A vertical grid with its labels below and the unit to the right of them.
 pub(super) fn time_axis(area: &Area, (left, right): (i32, i32), (top, bottom): (i32, i32), max: f64, unit: &str) -> Drawn {
     for tick in ticks(max, 6) {
         let x = left + (tick / max.max(f64::MIN_POSITIVE) * f64::from(right - left)).round() as i32;
         area.draw(&PathElement::new([(x, top), (x, bottom)], Ink::Grid.color().stroke_width(2)))?;
         write(area, &tick_text(tick), Ink::Muted, Anchor::Middle, (x, bottom + 22))?;
     }
-    write(area, unit, Ink::Muted, Anchor::Left, (right + 14, bottom + 22))
+    write(area, unit, Ink::Muted, Anchor::Left, (right + 44, bottom + 22))
 }
 
 #[cfg(test)]

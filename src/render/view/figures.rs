@@ -152,7 +152,7 @@ pub(super) fn waits(report: &Report, scale: TimeScale) -> Option<Figure> {
         full: format!("waits {}", units::time(longest.wait_ns)),
         marked: "arrived last at least once".to_owned(),
     };
-    let mut caption = format!("Waiting time by rank and step, in {}: the darker, the longer", scale.unit);
+    let mut caption = format!("Waiting time by rank and step, in {}: the stronger the colour, the longer", scale.unit);
     if ranks.len() < report.ranks.len() || steps.len() < report.steps.len() {
         caption.push_str(&format!(
             "; {} of {} ranks, {} of {} steps",
