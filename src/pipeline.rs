@@ -10,11 +10,12 @@ use crate::classify::Classifier;
 use crate::collectives::{analyse, events, groups};
 use crate::findings;
 use crate::ingest::nsys::{self, Candidate, NsysReport, survey};
-use crate::ingest::ranks;
+use crate::ingest::{nccl_log, ranks, topo};
 use crate::model::{Metric, RankTrace, Span};
 use crate::report::{self, Clock, Kernels, RankReport, Report, RunSummary, Settings, Strip};
 use crate::stats;
 use crate::steps::{Step, select, window};
+use crate::transport::Facts;
 use crate::warning::Warning;
 use crate::{Error, Result};
 
@@ -51,6 +52,10 @@ pub struct Options {
     pub comm_regex: Option<String>,
     /// Go on without inputs that cannot be used.
     pub keep_going: bool,
+    /// NCCL_DEBUG logs of the run.
+    pub nccl_logs: Vec<PathBuf>,
+    /// Output of `nvidia-smi topo -m` on the run's machine.
+    pub topology: Option<PathBuf>,
 }
 
 /// A finished report, and whether inputs are missing from it.
@@ -125,7 +130,12 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
         keep_first: options.keep_first,
         comm_regex: options.comm_regex.clone(),
     };
-    let report = analyse(&traces, &rule, options, &classifier, Draft { name, settings, inputs, warnings })?;
+    let mut report = analyse(&traces, &rule, options, &classifier, Draft { name, settings, inputs, warnings })?;
+    add_transport(&mut report, options)?;
+    report.findings.extend(findings::find(&report));
+    findings::sort(&mut report.findings);
+    report.warnings.sort();
+    report.warnings.dedup();
     Ok(Built { report, unusable })
 }
 
@@ -415,9 +425,7 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, classifier:
     across_ranks(&mut ranks, &across, &waits, &run.steps);
     warnings.extend(unmatched_warnings(&across));
     warnings.extend(payload_warning(&inputs, &events));
-    warnings.sort();
-    warnings.dedup();
-    let mut report = Report {
+    Ok(Report {
         schema: report::SCHEMA,
         tool_version: env!("CARGO_PKG_VERSION"),
         name,
@@ -434,9 +442,29 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, classifier:
         findings: Vec::new(),
         warnings,
         strips,
-    };
-    report.findings = findings::find(&report);
-    Ok(report)
+    })
+}
+
+/// What NCCL logs and the topology say: routes, findings, and the peak that bandwidths are compared with.
+fn add_transport(report: &mut Report, options: &Options) -> Result<()> {
+    if options.nccl_logs.is_empty() && options.topology.is_none() {
+        return Ok(());
+    }
+    let logs = options.nccl_logs.par_iter().map(|path| nccl_log::read(path)).collect::<Result<Vec<_>>>()?;
+    let topology = options.topology.as_deref().map(topo::read).transpose()?;
+    let facts = Facts::new(&logs, topology.as_ref());
+    let gpu = report.ranks.iter().find_map(|rank| rank.gpu.clone());
+    for group in &mut report.collectives {
+        let peak = gpu.as_deref().and_then(|gpu| facts.peak(group.comm_id.as_deref(), gpu));
+        group.peak_share = group.busbw_gbs.zip(peak.as_ref()).map(|(busbw, peak)| busbw / peak.gbs);
+        group.peak_source = peak.filter(|_| group.peak_share.is_some()).map(|peak| format!("{} GB/s: {}", peak.gbs, peak.source));
+    }
+    let captured: Vec<std::collections::BTreeMap<String, String>> =
+        report.inputs.iter().map(|input| input.capture.settings.clone()).collect();
+    report.findings.extend(facts.findings(&captured));
+    report.warnings.extend(facts.warnings());
+    report.transport = Some(facts.view());
+    Ok(())
 }
 
 /// One rank, measured.

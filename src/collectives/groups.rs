@@ -81,7 +81,7 @@ fn group(key: Key, calls: &[&Measured], events: &[&[Event]]) -> (Ns, CollectiveG
     let total = transfers.iter().copied().fold(0, Ns::saturating_add);
     let group = CollectiveGroup {
         op: key.op.label().to_owned(),
-        comm_id: key.comm.map(|id| format!("{id:#x}")),
+        comm_id: key.comm.map(|id| format!("0x{id:016x}")),
         ranks: key.ranks,
         bytes: key.bytes,
         count: calls.len() as u64,
@@ -92,6 +92,8 @@ fn group(key: Key, calls: &[&Measured], events: &[&[Event]]) -> (Ns, CollectiveG
         busbw_gbs: stats::median(&busbw),
         bytes_source: key.bytes.and(source).map(|s| s.label().to_owned()),
         peak_share: None,
+        peak_source: None,
+        untimed: (calls.len() - transfers.len()) as u64,
         last_arriver,
         matched_by: key.method.label().to_owned(),
     };

@@ -255,6 +255,10 @@ pub struct CollectiveGroup {
     pub bytes_source: Option<String>,
     /// busbw as a share of the link's one-direction peak.
     pub peak_share: Option<f64>,
+    /// That peak and where its figure comes from.
+    pub peak_source: Option<String>,
+    /// Calls whose transfer time cannot be told: ranks were not in the operation at the same time (buffered).
+    pub untimed: u64,
     /// Calls at which each rank arrived last.
     pub last_arriver: BTreeMap<u32, u64>,
     /// How the calls were matched.

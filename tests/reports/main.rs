@@ -5,4 +5,5 @@ mod support;
 
 mod complaints;
 mod ddp_8gpu;
+mod facts;
 mod queries;
