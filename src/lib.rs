@@ -11,6 +11,7 @@ pub mod analysis;
 pub mod classify;
 pub mod cli;
 pub mod collectives;
+pub mod compare;
 pub mod error;
 pub mod findings;
 pub mod ingest;
@@ -23,6 +24,7 @@ pub mod steps;
 pub mod text;
 pub mod timeline;
 pub mod transport;
+pub mod units;
 pub mod warning;
 
 pub use error::{Error, Result};

@@ -64,8 +64,9 @@ impl KernelTimes {
         for list in [&mut comm, &mut compute] {
             list.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
         }
+        let all_compute = compute.iter().map(|k| (k.name.clone(), (k.count, k.total_ns))).collect();
         let compute_omitted = compute.len().saturating_sub(COMPUTE_LISTED);
         compute.truncate(COMPUTE_LISTED);
-        Kernels { comm, compute, compute_omitted }
+        Kernels { comm, compute, compute_omitted, all_compute }
     }
 }

@@ -1,5 +1,6 @@
 //! What was typed, and what runs for it.
 
+pub mod compare;
 pub mod inputs;
 pub mod output;
 pub mod progress;
@@ -30,6 +31,8 @@ pub struct Cli {
 pub enum Command {
     /// Report on one run: what share of each step is communication, what of it is exposed, what overlaps, copies, idle.
     Report(Box<report::ReportArgs>),
+    /// Compare variants of one program: which change helped, by how much, and why.
+    Compare(Box<compare::CompareArgs>),
     /// Write shell completions to standard output.
     Completions {
         /// The shell.
@@ -65,6 +68,7 @@ impl Outcome {
 pub fn run(cli: &Cli) -> Result<Outcome> {
     match &cli.command {
         Command::Report(args) => return report::run(args),
+        Command::Compare(args) => return compare::run(args),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "nsysnccl", &mut text);

@@ -39,7 +39,8 @@ pub fn print(report: &Report) -> String {
     out
 }
 
-fn number(value: Num) -> String {
+/// A number as it stands.
+pub(super) fn number(value: Num) -> String {
     match value {
         Num::Int(n) => n.to_string(),
         Num::Real(v) => v.to_string(),

@@ -2,7 +2,7 @@
 //! [`Document`]; none of them looks at the report itself, so they cannot disagree.
 
 use super::plot::Plot;
-use super::table::Table;
+use super::table::{Table, Tone};
 
 /// Everything that one command prints.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -65,10 +65,23 @@ pub enum Block {
     Text(String),
     /// A table.
     Table(Table),
+    /// Texts with a name each.
+    Entries(Vec<Entry>),
     /// A table for those who ask: HTML folds it, the terminal and Markdown leave it to CSV and JSON.
     Details(Table),
     /// A picture; only HTML shows it.
     Figure(Figure),
+}
+
+/// A text with its name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// What it is about.
+    pub name: String,
+    /// What is said about it.
+    pub text: String,
+    /// Whether it is good news.
+    pub tone: Tone,
 }
 
 /// A picture with the words that belong to it.

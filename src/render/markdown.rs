@@ -33,6 +33,12 @@ pub fn print(document: &Document) -> String {
             match block {
                 Block::Text(sentence) => line(&mut out, &escape(sentence)),
                 Block::Table(shown) => table(&mut out, shown),
+                Block::Entries(entries) => {
+                    for entry in entries {
+                        out.push_str(&format!("- **{}**: {}\n", escape(&entry.name), escape(&entry.text)));
+                    }
+                    out.push('\n');
+                }
                 Block::Details(_) | Block::Figure(_) => {}
             }
         }
@@ -86,7 +92,16 @@ fn table(out: &mut String, table: &Table) {
         }),
     );
     for at in 0..table.len() {
-        row(out, table.row(at).map(|(_, cell)| escape(&text::shorten(&cell.text, LONGEST_CELL))));
+        row(
+            out,
+            table.row(at).map(|(_, cell)| {
+                let text = escape(&text::shorten(&cell.text, LONGEST_CELL));
+                match &cell.change {
+                    Some(change) => format!("{text} ({})", escape(&change.text)),
+                    None => text,
+                }
+            }),
+        );
     }
     out.push('\n');
     for note in [table.note.clone(), omitted].into_iter().flatten() {

@@ -5,6 +5,7 @@
 //!      `-> json, csv
 //! ```
 
+pub mod compare;
 pub mod csv;
 pub mod document;
 pub mod format;
@@ -14,9 +15,10 @@ pub mod markdown;
 pub mod plot;
 pub mod table;
 pub mod terminal;
-pub mod units;
+
 pub mod view;
 
+pub use crate::units;
 pub use format::{Format, Style};
 
 use crate::report::Report;

@@ -65,22 +65,54 @@ pub struct Cell {
     pub sort: Option<f64>,
     /// The long form, if `text` is short for something.
     pub title: Option<String>,
+    /// Whether it is good news.
+    pub tone: Tone,
+    /// How it differs from what it is compared with; printed below or beside it.
+    pub change: Option<Change>,
+}
+
+/// Whether something is good news; it is never said by colour alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tone {
+    /// Neither.
+    #[default]
+    Neutral,
+    /// Better than before.
+    Good,
+    /// Worse than before.
+    Bad,
+}
+
+/// A difference.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// The difference with its sign.
+    pub text: String,
+    /// Whether it is good news.
+    pub tone: Tone,
 }
 
 impl Cell {
     /// A text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into(), sort: None, title: None }
+        Self { text: text.into(), ..Self::default() }
     }
 
     /// A number that prints as `text`.
     pub fn number(text: impl Into<String>, sort: f64) -> Self {
-        Self { text: text.into(), sort: Some(sort), title: None }
+        Self { text: text.into(), sort: Some(sort), ..Self::default() }
     }
 
     /// Nothing was measured.
     pub fn missing() -> Self {
         Self::text(MISSING)
+    }
+
+    /// Says whether it is good news.
+    #[must_use]
+    pub fn with_tone(mut self, tone: Tone) -> Self {
+        self.tone = tone;
+        self
     }
 
     /// Adds the long form.

@@ -5,8 +5,8 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::Style;
-use super::document::{Block, Document, Level, Note};
-use super::table::{Align, Column, Table};
+use super::document::{Block, Document, Entry, Level, Note};
+use super::table::{Align, Cell, Column, Table, Tone};
 use crate::text;
 
 /// Rows of a table; longer ones are thinned out.
@@ -51,6 +51,7 @@ pub fn print(document: &Document, style: &Style) -> String {
             match block {
                 Block::Text(sentence) => out.paragraph(&text::printable(sentence), "", Ansi::new()),
                 Block::Table(table) => out.table(table),
+                Block::Entries(entries) => entries.iter().for_each(|entry| out.entry(entry)),
                 Block::Details(_) | Block::Figure(_) => {}
             }
         }
@@ -116,6 +117,28 @@ impl Printer {
         }
     }
 
+    fn toned(&self, cell: comfy_table::Cell, tone: Tone) -> comfy_table::Cell {
+        match tone {
+            Tone::Good if self.style.color => cell.fg(comfy_table::Color::Green),
+            Tone::Bad if self.style.color => cell.fg(comfy_table::Color::Red),
+            _ => cell,
+        }
+    }
+
+    /// A name in its colour, then its text.
+    fn entry(&mut self, entry: &Entry) {
+        let name = text::printable(&entry.name);
+        for (i, line) in wrap(&format!("{name}: {}", text::printable(&entry.text)), self.style.width, "  ").iter().enumerate() {
+            match line.strip_prefix(name.as_ref()) {
+                Some(rest) if i == 0 && self.style.color => {
+                    let look = entry.tone.look().bold();
+                    self.text.push_str(&format!("{look}{name}{look:#}{rest}\n"));
+                }
+                _ => self.line(line, Ansi::new()),
+            }
+        }
+    }
+
     fn table(&mut self, table: &Table) {
         self.paragraph(&text::printable(&table.caption), "", FAINT);
         let (table, omitted_rows) = table.limited(LONGEST_TABLE);
@@ -127,19 +150,28 @@ impl Printer {
             let head = cut(&column.head, *width);
             cell(if units { format!("{head}\n{}", column.unit) } else { head }, column)
         }));
+        let mut looks = vec![BOLD; if units { 2 } else { 1 }];
+        looks.push(Ansi::new());
         for row in 0..table.len() {
-            grid.add_row(columns.iter().map(|(column, width)| {
-                let text = column.cells.get(row).map_or("", |c| c.text.as_str());
-                cell(cut(&text::printable(text), *width), column)
+            grid.add_row(columns.iter().map(|(column, width)| match column.cells.get(row) {
+                Some(c) => self.toned(cell(cut(&text::printable(&c.text), *width), column), c.tone),
+                None => cell(String::new(), column),
             }));
+            looks.push(if table.faint.contains(&row) { FAINT } else { Ansi::new() });
+            let changes = || columns.iter().map(|(column, width)| (column, width, column.cells.get(row).and_then(|c| c.change.as_ref())));
+            if changes().any(|(.., change)| change.is_some()) {
+                grid.add_row(changes().map(|(column, width, change)| match change {
+                    Some(change) => self.toned(cell(cut(&text::printable(&change.text), *width), column), change.tone),
+                    None => cell(String::new(), column),
+                }));
+                looks.push(Ansi::new());
+            }
         }
-        let heads = if units { 2 } else { 1 };
+        if self.style.color {
+            grid.enforce_styling();
+        }
         for (i, line) in grid.lines().enumerate() {
-            let look = match i {
-                i if i < heads => BOLD,
-                i if i > heads && table.faint.contains(&(i - heads - 1)) => FAINT,
-                _ => Ansi::new(),
-            };
+            let look = looks.get(i).copied().unwrap_or_default();
             self.line(line.trim_end(), look);
         }
         let columns_note = (!omitted_columns.is_empty())
@@ -148,6 +180,16 @@ impl Printer {
             self.paragraph(&text::printable(&note), "", FAINT);
         }
         self.blank();
+    }
+}
+
+impl Tone {
+    fn look(self) -> Ansi {
+        match self {
+            Tone::Neutral => Ansi::new(),
+            Tone::Good => AnsiColor::Green.on_default(),
+            Tone::Bad => AnsiColor::Red.on_default(),
+        }
     }
 }
 
@@ -192,7 +234,8 @@ fn squeeze(columns: &mut [(&Column, usize)], width: usize, shortest: usize) -> b
 }
 
 fn natural_width(column: &Column) -> usize {
-    let cells = column.cells.iter().map(|cell| text::printable(&cell.text).width()).max().unwrap_or(0);
+    let width = |cell: &Cell| text::printable(&cell.text).width().max(cell.change.as_ref().map_or(0, |c| text::printable(&c.text).width()));
+    let cells = column.cells.iter().map(width).max().unwrap_or(0);
     cells.max(column.head.width()).max(column.unit.width())
 }
 

@@ -2,7 +2,7 @@
 //! (schema `nsysnccl.report/1`); every other format reads the same structure.
 
 pub mod transport;
-mod values;
+pub(crate) mod values;
 
 use std::collections::BTreeMap;
 
@@ -211,6 +211,9 @@ pub struct Kernels {
     pub compute: Vec<Kernel>,
     /// Compute kernels by name that are not listed.
     pub compute_omitted: usize,
+    /// Calls and total time (ns) of every compute kernel by name, to set runs against each other; not in JSON.
+    #[serde(skip)]
+    pub all_compute: BTreeMap<String, (u64, i64)>,
 }
 
 /// One kernel by name, over all ranks, within step windows.

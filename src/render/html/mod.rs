@@ -2,9 +2,9 @@
 
 use askama::Template;
 
-use super::document::{Block, Document, Figure, Level, Note};
+use super::document::{Block, Document, Entry, Figure, Level, Note};
 use super::plot::{Ink, LegendEntry};
-use super::table::{Align, Table};
+use super::table::{Align, Table, Tone};
 use crate::text;
 
 const CSS: &str = include_str!("page.css");
@@ -63,9 +63,16 @@ struct SectionBox {
 
 enum Piece {
     Text(String),
+    Entries(Vec<EntryBox>),
     Table(TableBox),
     Details(TableBox),
     Figure(FigureBox),
+}
+
+struct EntryBox {
+    name: String,
+    text: String,
+    tone: &'static str,
 }
 
 struct NoteBox {
@@ -102,6 +109,8 @@ struct CellBox {
     title: Option<String>,
     /// `n` for numbers, `long` for texts that may wrap.
     class: &'static str,
+    tone: &'static str,
+    change: Option<(String, &'static str)>,
 }
 
 struct FigureBox {
@@ -112,6 +121,14 @@ struct FigureBox {
 
 fn printable(text: &str) -> String {
     text::printable(text).into_owned()
+}
+
+fn tone_class(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Neutral => "",
+        Tone::Good => "good",
+        Tone::Bad => "bad",
+    }
 }
 
 impl Page {
@@ -144,6 +161,10 @@ impl Piece {
                     vec![Piece::Table(short), Piece::Details(TableBox::new(table))]
                 }
             },
+            Block::Entries(entries) => {
+                let entry = |e: &Entry| EntryBox { name: printable(&e.name), text: printable(&e.text), tone: tone_class(e.tone) };
+                vec![Piece::Entries(entries.iter().map(entry).collect())]
+            }
             Block::Details(table) => vec![Piece::Details(TableBox::new(table))],
             Block::Figure(figure) => vec![Piece::Figure(FigureBox::new(figure))],
         }
@@ -194,6 +215,8 @@ impl TableBox {
                             text,
                             sort: cell.sort,
                             title: title.map(|t| text::shorten(&t, LONGEST_TITLE).into_owned()),
+                            tone: tone_class(cell.tone),
+                            change: cell.change.as_ref().map(|change| (printable(&change.text), tone_class(change.tone))),
                         }
                     })
                     .collect(),

@@ -108,13 +108,19 @@ fn finish(svg: &str, (width, height): (u32, u32), description: &str) -> String {
 
 /// Round positions from 0 up to `max`, about `count` of them: steps of 1, 2 or 5 times a power of ten.
 pub(super) fn ticks(max: f64, count: usize) -> Vec<f64> {
-    if !max.is_finite() || max <= 0.0 {
+    if max > 0.0 { ticks_between((0.0, max), count) } else { vec![0.0] }
+}
+
+/// Round positions in a range, about `count` of them.
+fn ticks_between((from, to): (f64, f64), count: usize) -> Vec<f64> {
+    if !from.is_finite() || !to.is_finite() || to <= from {
         return vec![0.0];
     }
-    let raw = max / count.max(1) as f64;
+    let raw = (to - from) / count.max(1) as f64;
     let power = 10f64.powf(raw.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|&step| step >= raw).unwrap_or(raw);
-    (0..).map(|i| f64::from(i) * step).take_while(|&tick| tick <= max).take(4 * count.max(1)).collect()
+    let first = (from / step).ceil();
+    (0..4 * count.max(1)).map(|i| (first + i as f64) * step).take_while(|&tick| tick <= to).collect()
 }
 
 /// A tick without trailing zeros.
@@ -123,10 +129,19 @@ pub(super) fn tick_text(tick: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A vertical grid with its labels below and the unit to the right of them.
-pub(super) fn time_axis(area: &Area, (left, right): (i32, i32), (top, bottom): (i32, i32), max: f64, unit: &str) -> Drawn {
-    for tick in ticks(max, 6) {
-        let x = left + (tick / max.max(f64::MIN_POSITIVE) * f64::from(right - left)).round() as i32;
+/// A vertical grid over an axis from 0 to `max`, with its labels below and the unit to the right of them.
+pub(super) fn time_axis(area: &Area, x: (i32, i32), y: (i32, i32), max: f64, unit: &str) -> Drawn {
+    grid(area, x, y, (0.0, max), &ticks(max, 6), unit)
+}
+
+/// A vertical grid over an axis that need not start at 0, with its labels below.
+pub(super) fn axis(area: &Area, x: (i32, i32), y: (i32, i32), range: (f64, f64), unit: &str) -> Drawn {
+    grid(area, x, y, range, &ticks_between(range, 6), unit)
+}
+
+fn grid(area: &Area, (left, right): (i32, i32), (top, bottom): (i32, i32), (from, to): (f64, f64), ticks: &[f64], unit: &str) -> Drawn {
+    for &tick in ticks {
+        let x = left + ((tick - from) / (to - from).max(f64::MIN_POSITIVE) * f64::from(right - left)).round() as i32;
         area.draw(&PathElement::new([(x, top), (x, bottom)], Ink::Grid.color().stroke_width(2)))?;
         write(area, &tick_text(tick), Ink::Muted, Anchor::Middle, (x, bottom + 22))?;
     }
@@ -144,6 +159,8 @@ mod tests {
         assert_eq!(ticks(0.0, 6), [0.0]);
         assert_eq!(ticks(f64::NAN, 6), [0.0]);
         assert_eq!(ticks(f64::INFINITY, 6), [0.0]);
+        assert_eq!(ticks_between((-12.0, 31.0), 6), [-10.0, 0.0, 10.0, 20.0, 30.0]);
+        assert_eq!(ticks_between((89.3, 90.7), 6), [89.5, 90.0, 90.5]);
         assert_eq!([0.5, 20.0, 0.0, 0.002].map(tick_text), ["0.5", "20", "0", "0.002"]);
     }
 

@@ -44,6 +44,9 @@ const RIGHT: i32 = WIDTH - 100;
 const LANE: i32 = 34;
 const GAP: i32 = 4;
 const GROUP_GAP: i32 = 22;
+/// Characters of a label that fit beside the names of the lanes, and above them.
+const SHORT_LABEL: usize = 10;
+const LONGEST_LABEL: usize = 90;
 /// Width of a column in which coverage is measured: one pixel of the page.
 const COLUMN: i32 = 2;
 /// Shades by which a column that is only partly covered is drawn.
@@ -62,12 +65,13 @@ impl Lanes {
     }
 
     pub(super) fn draw(&self, description: &str) -> String {
-        let height: i32 = self.groups.iter().map(|group| group.lanes.len() as i32 * (LANE + GAP) + GROUP_GAP).sum();
+        let height: i32 = self.groups.iter().map(|group| title(group) + group.lanes.len() as i32 * (LANE + GAP) + GROUP_GAP).sum();
         canvas::draw(height + 46, description, |area| {
             canvas::time_axis(area, (LEFT, RIGHT), (0, height), self.scale.scaled(self.length), self.scale.unit)?;
             let mut y = GROUP_GAP / 2;
             for group in &self.groups {
-                canvas::write(area, &text::shorten(&group.label, 10), Ink::Text, Anchor::Left, (0, y + LANE / 2))?;
+                canvas::write(area, &text::shorten(&group.label, LONGEST_LABEL), Ink::Text, Anchor::Left, (0, y + LANE / 2))?;
+                y += title(group);
                 let end = (f64::from(RIGHT - LEFT) * group.length as f64 / self.length.max(1) as f64).round() as i32;
                 for lane in &group.lanes {
                     canvas::write(area, &lane.label, Ink::Muted, Anchor::Right, (LEFT - 14, y + LANE / 2))?;
@@ -84,6 +88,11 @@ impl Lanes {
             Ok(())
         })
     }
+}
+
+/// Height of the line that a long label has to itself; a short one stands beside the names of the lanes.
+fn title(group: &LaneGroup) -> i32 {
+    if group.label.chars().count() > SHORT_LABEL { LANE } else { 0 }
 }
 
 /// How much of each of `columns` equal parts of `[0, length)` the spans cover, in shades, neighbours of one shade joined:

@@ -2,20 +2,32 @@
 
 mod bars;
 mod canvas;
+mod dots;
+mod grouped;
 mod heat;
 mod lanes;
 mod loglog;
+mod waterfall;
 
 pub use bars::{BarRow, Bars, Segment};
+pub use dots::{Dot, DotRow, Dots};
+pub use grouped::{Bar, BarGroup, Grouped};
 pub use heat::{Heat, HeatCell};
 pub use lanes::{Lane, LaneGroup, Lanes};
 pub use loglog::{Curve, LogLog};
+pub use waterfall::{Fall, Waterfall};
 
 /// What to draw.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Plot {
     /// Horizontal stacked bars.
     Bars(Bars),
+    /// Horizontal bars side by side in groups.
+    Grouped(Grouped),
+    /// How differences by part lead from one number to another.
+    Waterfall(Waterfall),
+    /// Every value of several samples.
+    Dots(Dots),
     /// When something ran, in lanes over one time axis.
     Lanes(Lanes),
     /// A grid of shaded cells.
@@ -137,6 +149,9 @@ impl Plot {
     pub fn draw(&self, description: &str) -> Drawing {
         match self {
             Plot::Bars(bars) => Drawing { svg: bars.draw(description), legend: bars.legend() },
+            Plot::Grouped(grouped) => Drawing { svg: grouped.draw(description), legend: grouped.legend() },
+            Plot::Waterfall(waterfall) => Drawing { svg: waterfall.draw(description), legend: waterfall.legend() },
+            Plot::Dots(dots) => Drawing { svg: dots.draw(description), legend: dots.legend() },
             Plot::Lanes(lanes) => Drawing { svg: lanes.draw(description), legend: lanes.legend() },
             Plot::Heat(heat) => Drawing { svg: heat.draw(description), legend: heat.legend() },
             Plot::LogLog(loglog) => Drawing { svg: loglog.draw(description), legend: loglog.legend() },

@@ -2,7 +2,7 @@
 
 mod figures;
 mod headline;
-mod notes;
+pub(in crate::render) mod notes;
 mod tables;
 mod transport;
 
@@ -62,7 +62,7 @@ pub fn document(report: &Report) -> Document {
         title: report.name.clone(),
         facts: headline::facts(report),
         headline: headline::sentences(report),
-        findings: notes::findings(report),
+        findings: notes::findings(&report.findings),
         sections: sections
             .into_iter()
             .filter_map(|(heading, blocks)| {
@@ -70,7 +70,7 @@ pub fn document(report: &Report) -> Document {
                 Section::new(heading, blocks.into_iter().flatten().filter(filled).collect())
             })
             .collect(),
-        warnings: notes::warnings(report),
+        warnings: notes::warnings(&report.warnings),
         definitions: notes::definitions(report),
         method: notes::method(report),
     }

@@ -9,14 +9,14 @@ use crate::model::Metric;
 use crate::render::document::{Level, Note};
 use crate::render::units;
 use crate::report::{InspectorMerge, Report};
-use crate::warning::{Severity, Warning};
+use crate::warning::{Finding, Severity, Warning};
 
 /// Warnings of one code that are printed one by one.
 const SAME_WARNINGS: usize = 3;
 
 /// Findings, the most important first.
-pub(super) fn findings(report: &Report) -> Vec<Note> {
-    let note = |finding: &crate::warning::Finding| Note {
+pub(in crate::render) fn findings(findings: &[Finding]) -> Vec<Note> {
+    let note = |finding: &Finding| Note {
         level: match finding.severity {
             Severity::High => Level::High,
             Severity::Medium => Level::Medium,
@@ -26,16 +26,16 @@ pub(super) fn findings(report: &Report) -> Vec<Note> {
         evidence: (!finding.evidence.is_empty()).then(|| format!("{}.", evidence(&finding.evidence))),
         advice: finding.advice.clone(),
     };
-    report.findings.iter().map(note).collect()
+    findings.iter().map(note).collect()
 }
 
 /// What the headline says already.
 const IN_HEADLINE: &str = "first-step-left-out";
 
 /// Warnings; the same one about several reports is one note, and of many of one kind the first few are printed.
-pub(super) fn warnings(report: &Report) -> Vec<Note> {
+pub(in crate::render) fn warnings(warnings: &[Warning]) -> Vec<Note> {
     let mut kinds: Vec<(&Warning, Vec<&str>)> = Vec::new();
-    for warning in report.warnings.iter().filter(|warning| warning.code != IN_HEADLINE) {
+    for warning in warnings.iter().filter(|warning| warning.code != IN_HEADLINE) {
         let same = kinds.iter_mut().find(|(w, _)| w.code == warning.code && w.message == warning.message && w.hint == warning.hint);
         match same {
             Some((_, reports)) => reports.extend(warning.report.as_deref()),
