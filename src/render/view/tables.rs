@@ -221,6 +221,9 @@ pub(super) fn collectives(report: &Report) -> Option<Table> {
         Column::bytes("size", groups.iter().map(|g| g.bytes))
             .help("payload bytes as logged: of one rank for AllGather and ReduceScatter, of one peer for AllToAll"),
         Column::count("calls", groups.iter().map(|g| Some(g.count))).rank(2),
+        Column::count("untimed", groups.iter().map(|g| (g.untimed > 0).then_some(g.untimed)))
+            .help("calls whose transfer cannot be told: the ranks were not in them at the same time")
+            .rank(4),
         Column::numbers("transfer", "", groups.iter().map(|g| g.transfer_ns), duration).help("median over calls"),
         Column::numbers("transfer p95", "", groups.iter().map(|g| g.transfer_p95_ns), duration).rank(8),
         cells("longest wait", groups.iter().map(|g| longest_wait(&g.wait_ns))).help("the rank with the longest median wait").rank(3),
@@ -228,6 +231,7 @@ pub(super) fn collectives(report: &Report) -> Option<Table> {
         Column::bandwidth("algbw", groups.iter().map(|g| g.algbw_gbs)).rank(7),
         Column::bandwidth("busbw", groups.iter().map(|g| g.busbw_gbs)).rank(1),
         Column::percent("busbw", "% of peak", groups.iter().map(|g| g.peak_share)).help("share of the link's one-direction peak").rank(3),
+        texts("peak", &|g| g.peak_source.clone().unwrap_or_default()).rank(9),
         texts("size from", &|g| g.bytes_source.clone().unwrap_or_default()).rank(9),
         texts("matched by", &|g| g.matched_by.clone()).rank(9),
     ];
@@ -344,6 +348,7 @@ pub(super) fn identity(report: &Report) -> Table {
         Column::numbers("clock offset", "", ranks.iter().map(|r| r.clock.offset_ns), duration)
             .help("correction of this rank's clock from the ends of matched collectives")
             .rank(3),
+        Column::text("drift", ranks.iter().map(|r| r.clock.drift.clone().unwrap_or_default())).rank(4),
         Column::numbers("rest p50", "", ranks.iter().map(|r| r.clock.residual_p50_ns), duration)
             .help("what remains after it, median")
             .rank(9),
