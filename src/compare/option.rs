@@ -70,7 +70,7 @@ impl TrainingOption {
     }
 
     /// True if both are settings of one option, so that a variant has only one of them.
-    fn same_kind(self, other: Self) -> bool {
+    pub(super) fn same_kind(self, other: Self) -> bool {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn what_is_told_beats_what_is_guessed() {
         let told = vec![ChangedOption { option: TrainingOption::BucketCap(50), source: "--option".to_owned() }];
-        let mut input =
+        let input =
             VariantInput { name: "ddp-bucket100-view".to_owned(), captures: Vec::new(), options: told, guess_options: true, notes: None };
         let options = options_of(&input);
         let got: Vec<_> = options.iter().map(|o| (o.option, o.source.as_str())).collect();
