@@ -10,8 +10,10 @@
 pub mod analysis;
 pub mod classify;
 pub mod cli;
+pub mod collectives;
 pub mod compare;
 pub mod error;
+pub mod findings;
 pub mod ingest;
 pub mod model;
 pub mod pipeline;

@@ -7,11 +7,15 @@ use regex::Regex;
 
 use crate::analysis::{kernels::KernelTimes, run, step_metrics, strip};
 use crate::classify::Classifier;
+use crate::collectives::{analyse, events, groups};
+use crate::findings;
 use crate::ingest::nsys::{self, Candidate, NsysReport, survey};
-use crate::ingest::ranks;
+use crate::ingest::{nccl_log, ranks, topo};
 use crate::model::{Metric, RankTrace, Span};
 use crate::report::{self, Clock, Kernels, RankReport, Report, RunSummary, Settings, Strip};
+use crate::stats;
 use crate::steps::{Step, select, window};
+use crate::transport::Facts;
 use crate::warning::Warning;
 use crate::{Error, Result};
 
@@ -48,6 +52,10 @@ pub struct Options {
     pub comm_regex: Option<String>,
     /// Go on without inputs that cannot be used.
     pub keep_going: bool,
+    /// NCCL_DEBUG logs of the run.
+    pub nccl_logs: Vec<PathBuf>,
+    /// Output of `nvidia-smi topo -m` on the run's machine.
+    pub topology: Option<PathBuf>,
 }
 
 /// A finished report, and whether inputs are missing from it.
@@ -122,7 +130,12 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
         keep_first: options.keep_first,
         comm_regex: options.comm_regex.clone(),
     };
-    let report = analyse(&traces, &rule, options, &classifier, Draft { name, settings, inputs, warnings })?;
+    let mut report = analyse(&traces, &rule, options, &classifier, Draft { name, settings, inputs, warnings })?;
+    add_transport(&mut report, options)?;
+    report.findings.extend(findings::find(&report));
+    findings::sort(&mut report.findings);
+    report.warnings.sort();
+    report.warnings.dedup();
     Ok(Built { report, unusable })
 }
 
@@ -352,8 +365,7 @@ fn steps_of(trace: &RankTrace, rule: &StepRule, options: &Options) -> (Vec<Step>
 
 fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, classifier: &Classifier, draft: Draft) -> Result<Report> {
     let Draft { name, settings, inputs, mut warnings } = draft;
-    type OneRank = (Vec<Step>, Vec<Option<Span>>, RankReport, KernelTimes, Vec<Warning>);
-    let measured: Vec<OneRank> = traces
+    let measured: Vec<RankWork> = traces
         .par_iter()
         .map(|trace| {
             let (steps, warning) = steps_of(trace, rule, options);
@@ -364,17 +376,21 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, classifier:
             let mut kernels = KernelTimes::default();
             kernels.add(trace, &windows);
             let steps_out = run::rank_steps(&steps, values, options.skip, options.keep_first);
-            (steps, windows, rank_report(trace, steps_out), kernels, own)
+            RankWork { steps, windows, report: rank_report(trace, steps_out), kernels, warnings: own, events: events::events(trace) }
         })
         .collect();
     let mut kernels = KernelTimes::default();
     let mut ranks = Vec::with_capacity(traces.len());
     let mut windows = Vec::with_capacity(traces.len());
-    for (_, rank_windows, rank, rank_kernels, own) in measured {
-        kernels.merge(rank_kernels);
-        ranks.push(rank);
-        windows.push(rank_windows);
-        warnings.extend(own);
+    let mut steps = Vec::with_capacity(traces.len());
+    let mut events = Vec::with_capacity(traces.len());
+    for work in measured {
+        kernels.merge(work.kernels);
+        ranks.push(work.report);
+        windows.push(work.windows);
+        steps.push(work.steps);
+        events.push(work.events);
+        warnings.extend(work.warnings);
     }
     if ranks.iter().all(|rank| rank.steps.iter().all(|step| step.values.int(Metric::StepNs).is_none())) {
         return Err(no_windows(&ranks, &settings));
@@ -400,8 +416,15 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, classifier:
             .with_hint("Ranks start the profiler at different times; --keep-first keeps it."),
         );
     }
-    warnings.sort();
-    warnings.dedup();
+    let keys: Vec<Vec<run::StepKey>> = ranks.iter().map(|rank| run::keys(&rank.steps)).collect();
+    let across = analyse::across(traces, &events, &steps, &keys);
+    let numbers: Vec<u32> = traces.iter().map(|t| t.rank).collect();
+    let lists: Vec<&[events::Event]> = events.iter().map(Vec::as_slice).collect();
+    let run_keys: Vec<run::StepKey> = run.members.iter().map(|members| keys[0][members[0]].clone()).collect();
+    let waits = groups::step_waits(&across.measured, &run_keys, &numbers);
+    across_ranks(&mut ranks, &across, &waits, &run.steps);
+    warnings.extend(unmatched_warnings(&across));
+    warnings.extend(payload_warning(&inputs, &events));
     Ok(Report {
         schema: report::SCHEMA,
         tool_version: env!("CARGO_PKG_VERSION"),
@@ -412,13 +435,82 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, classifier:
         steps: run.steps,
         summary,
         kernels,
-        collectives: Vec::new(),
-        waits: Vec::new(),
+        collectives: groups::groups(&across.measured, &lists, &numbers),
+        waits,
         inspector: None,
         transport: None,
         findings: Vec::new(),
         warnings,
         strips,
+    })
+}
+
+/// What NCCL logs and the topology say: routes, findings, and the peak that bandwidths are compared with.
+fn add_transport(report: &mut Report, options: &Options) -> Result<()> {
+    if options.nccl_logs.is_empty() && options.topology.is_none() {
+        return Ok(());
+    }
+    let logs = options.nccl_logs.par_iter().map(|path| nccl_log::read(path)).collect::<Result<Vec<_>>>()?;
+    let topology = options.topology.as_deref().map(topo::read).transpose()?;
+    let facts = Facts::new(&logs, topology.as_ref());
+    let gpu = report.ranks.iter().find_map(|rank| rank.gpu.clone());
+    for group in &mut report.collectives {
+        let peak = gpu.as_deref().and_then(|gpu| facts.peak(group.comm_id.as_deref(), gpu));
+        group.peak_share = group.busbw_gbs.zip(peak.as_ref()).map(|(busbw, peak)| busbw / peak.gbs);
+        group.peak_source = peak.filter(|_| group.peak_share.is_some()).map(|peak| format!("{} GB/s: {}", peak.gbs, peak.source));
+    }
+    let captured: Vec<std::collections::BTreeMap<String, String>> =
+        report.inputs.iter().map(|input| input.capture.settings.clone()).collect();
+    report.findings.extend(facts.findings(&captured));
+    report.warnings.extend(facts.warnings());
+    report.transport = Some(facts.view());
+    Ok(())
+}
+
+/// One rank, measured.
+struct RankWork {
+    steps: Vec<Step>,
+    windows: Vec<Option<Span>>,
+    report: RankReport,
+    kernels: KernelTimes,
+    warnings: Vec<Warning>,
+    events: Vec<events::Event>,
+}
+
+/// Puts clocks, waits and arrivals into the ranks' part of the report.
+fn across_ranks(ranks: &mut [RankReport], across: &analyse::Across, waits: &[report::StepWait], steps: &[report::RunStep]) {
+    let arrivals = groups::arrivals(&across.measured, ranks.len());
+    for ((rank, clock), arrivals) in ranks.iter_mut().zip(&across.clocks).zip(arrivals) {
+        let own: Vec<i64> =
+            waits.iter().filter(|w| w.rank == rank.rank && steps.get(w.step).is_some_and(|s| s.counted)).map(|w| w.wait_ns).collect();
+        rank.wait_ns_per_step = stats::median_i64(&own);
+        rank.clock.offset_ns = clock.offset_ns.filter(|_| clock.collectives > 0);
+        rank.clock.residual_p50_ns = clock.residual_p50_ns;
+        rank.clock.residual_p95_ns = clock.residual_p95_ns;
+        rank.clock.drift = clock.drift.label();
+        rank.clock.collectives = clock.collectives;
+        if clock.collectives > 0 {
+            rank.last_count = Some(arrivals.last);
+            rank.first_count = Some(arrivals.first);
+            rank.ordered_count = Some(arrivals.ordered);
+        }
+    }
+}
+
+fn unmatched_warnings(across: &analyse::Across) -> Vec<Warning> {
+    let one = |(&(rank, reason), &count): (&(u32, &'static str), &u64)| {
+        Warning::new("collectives-unmatched", format!("Rank {rank}: {count} communication operations have no partner: {reason}."))
+    };
+    across.unmatched.iter().map(one).collect()
+}
+
+/// Sizes come from payloads, which a default export leaves out.
+fn payload_warning(inputs: &[report::Input], events: &[Vec<events::Event>]) -> Option<Warning> {
+    let communicates = events.iter().any(|list| !list.is_empty());
+    let without = events.iter().flatten().all(|event| event.bytes.is_none());
+    (communicates && without && inputs.iter().all(|input| !input.capture.nccl_payloads)).then(|| {
+        Warning::new("no-payloads", "The exports carry no NCCL payloads: sizes and bandwidths are not known.")
+            .with_hint("Export again with: nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep; or give Inspector logs with --inspector.")
     })
 }
 
@@ -432,7 +524,14 @@ fn rank_report(trace: &RankTrace, steps: Vec<report::RankStep>) -> RankReport {
         device: trace.device,
         gpu: trace.gpu.clone(),
         hostname: trace.hostname.clone(),
-        clock: Clock { epoch_ns: trace.epoch_ns, offset_ns: None, residual_p50_ns: None, residual_p95_ns: None, collectives: 0 },
+        clock: Clock {
+            epoch_ns: trace.epoch_ns,
+            offset_ns: None,
+            residual_p50_ns: None,
+            residual_p95_ns: None,
+            drift: None,
+            collectives: 0,
+        },
         wait_ns_per_step: None,
         last_count: None,
         first_count: None,

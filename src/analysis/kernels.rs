@@ -17,20 +17,22 @@ pub struct KernelTimes(HashMap<(String, bool), Vec<Ns>>);
 impl KernelTimes {
     /// Adds the kernels of one rank.
     pub fn add(&mut self, trace: &RankTrace, windows: &[Option<Span>]) {
-        let mut by_name: HashMap<(NameId, bool), Vec<Ns>> = HashMap::new();
+        let mut by_name: Vec<[Vec<Ns>; 2]> = vec![Default::default(); trace.names.len()];
         let mut sorted: Vec<Span> = windows.iter().copied().flatten().collect();
         sorted.sort_unstable();
         let ops = &trace.ops;
         for i in 0..ops.len() {
-            let named = ops.name[i] != NameId::NONE && matches!(ops.class[i], Class::Compute | Class::Comm);
+            let Some(durations) = by_name.get_mut(ops.name[i].0 as usize) else { continue };
             let before = sorted.partition_point(|w| w.start <= ops.start[i]);
-            let inside = before > 0 && sorted[before - 1].contains(ops.start[i]);
-            if named && inside {
-                by_name.entry((ops.name[i], ops.class[i] == Class::Comm)).or_default().push(ops.span(i).len());
+            if before > 0 && sorted[before - 1].contains(ops.start[i]) {
+                durations[usize::from(ops.class[i] == Class::Comm)].push(ops.span(i).len());
             }
         }
-        for ((name, comm), mut durations) in by_name {
-            self.0.entry((trace.names.get(name).to_owned(), comm)).or_default().append(&mut durations);
+        for (name, durations) in by_name.into_iter().enumerate() {
+            for (comm, mut durations) in durations.into_iter().enumerate().filter(|(_, d)| !d.is_empty()) {
+                let name = trace.names.get(NameId(name as u32)).to_owned();
+                self.0.entry((name, comm == 1)).or_default().append(&mut durations);
+            }
         }
     }
 

@@ -97,6 +97,7 @@ impl StepArgs {
             rank_regex: self.rank_regex.clone(),
             comm_regex: self.comm_regex.clone(),
             keep_going: self.keep_going,
+            ..Options::default()
         }
     }
 
@@ -120,6 +121,12 @@ pub struct ReportArgs {
     /// Reports of one run, exported with `nsys export --type sqlite`; patterns like 'ddp_*.sqlite' are expanded
     #[arg(required = true, value_name = "REPORT.sqlite")]
     pub reports: Vec<PathBuf>,
+    /// NCCL logs of the run (NCCL_DEBUG=INFO): which transport each pair of ranks uses
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub nccl_log: Vec<PathBuf>,
+    /// Output of `nvidia-smi topo -m` on the run's machine: which transport would be possible
+    #[arg(long, value_name = "FILE")]
+    pub topo: Option<PathBuf>,
     /// How steps and ranks are found.
     #[command(flatten)]
     pub steps: StepArgs,
@@ -135,9 +142,10 @@ pub struct ReportArgs {
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     args.output.files()?;
     let paths = super::inputs::expand(&args.reports)?;
+    let options = Options { nccl_logs: super::inputs::expand(&args.nccl_log)?, topology: args.topo.clone(), ..args.steps.options() };
     let built = args.steps.in_pool(|| {
         let progress = Progress::new(paths.len() as u64, "reading reports", args.output.quiet);
-        pipeline::build(&paths, &args.steps.options(), || progress.tick())
+        pipeline::build(&paths, &options, || progress.tick())
     })?;
     args.output.emit(|format, style| Ok(render::render(&built.report, format, &style)))?;
     Ok(if built.unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })

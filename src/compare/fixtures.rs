@@ -78,7 +78,7 @@ fn report(name: &str, ranks: &[Vec<(String, Values)>]) -> Report {
         device: 0,
         gpu: Some("NVIDIA H200".to_owned()),
         hostname: None,
-        clock: Clock { epoch_ns: None, offset_ns: None, residual_p50_ns: None, residual_p95_ns: None, collectives: 0 },
+        clock: Clock { epoch_ns: None, offset_ns: None, residual_p50_ns: None, residual_p95_ns: None, drift: None, collectives: 0 },
         wait_ns_per_step: None,
         last_count: None,
         first_count: None,
@@ -165,6 +165,8 @@ pub(super) fn with_collectives(mut report: Report, collectives: &[(&str, u64, u6
         busbw_gbs: None,
         bytes_source: None,
         peak_share: None,
+        peak_source: None,
+        untimed: 0,
         last_arriver: BTreeMap::new(),
         matched_by: "payload".to_owned(),
     };

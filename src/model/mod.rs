@@ -12,4 +12,4 @@ pub use metric::{Metric, Num, Values};
 pub use names::{NameId, Names};
 pub use op::{Class, Ops};
 pub use span::{Ns, Span};
-pub use trace::{CommOp, NcclCall, Range, RankSource, RankTrace};
+pub use trace::{CallKind, CommOp, NcclCall, Range, RankSource, RankTrace};

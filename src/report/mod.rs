@@ -134,7 +134,7 @@ pub struct RankReport {
 }
 
 /// The clock of one rank and how well it is known.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Clock {
     /// Unix time of the report's time 0, ns; `None` if the capture does not say.
     pub epoch_ns: Option<i64>,
@@ -144,6 +144,8 @@ pub struct Clock {
     pub residual_p50_ns: Option<i64>,
     /// 95th percentile of what remains, ns.
     pub residual_p95_ns: Option<i64>,
+    /// Shape of the correction where one offset does not do: `linear` or `piecewise`, with its numbers.
+    pub drift: Option<String>,
     /// Collectives that the correction rests on.
     pub collectives: u64,
 }
@@ -256,6 +258,10 @@ pub struct CollectiveGroup {
     pub bytes_source: Option<String>,
     /// busbw as a share of the link's one-direction peak.
     pub peak_share: Option<f64>,
+    /// That peak and where its figure comes from.
+    pub peak_source: Option<String>,
+    /// Calls whose transfer time cannot be told: ranks were not in the operation at the same time (buffered).
+    pub untimed: u64,
     /// Calls at which each rank arrived last.
     pub last_arriver: BTreeMap<u32, u64>,
     /// How the calls were matched.
@@ -371,7 +377,7 @@ pub(crate) mod tests_support {
             device: 0,
             gpu: None,
             hostname: None,
-            clock: Clock { epoch_ns: None, offset_ns: None, residual_p50_ns: None, residual_p95_ns: None, collectives: 0 },
+            clock: Clock { epoch_ns: None, offset_ns: None, residual_p50_ns: None, residual_p95_ns: None, drift: None, collectives: 0 },
             wait_ns_per_step: None,
             last_count: None,
             first_count: None,

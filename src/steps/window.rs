@@ -77,7 +77,7 @@ fn earliest(a: Option<Ns>, b: Option<Ns>) -> Option<Ns> {
 }
 
 fn gather(ops: &Ops, ranges: &[Range]) -> Vec<Work> {
-    let owners = Owners::new(ranges);
+    let owners = Owners::new(ranges.iter().map(|r| Span::new(r.start, r.end)).collect());
     let mut work = vec![Work::default(); ranges.len()];
     let mut kernel_streams: HashSet<(u32, u32)> = HashSet::new();
     let owned: Vec<Owner> = ops.launch.iter().map(|&launch| owners.of(launch)).collect();
@@ -107,7 +107,7 @@ fn gather(ops: &Ops, ranges: &[Range]) -> Vec<Work> {
 
 /// Which step an operation belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
+pub enum Owner {
     /// Launched inside this range.
     Step(u32),
     /// Launched after this range and inside none.
@@ -116,14 +116,17 @@ enum Owner {
     None,
 }
 
-struct Owners<'a> {
-    ranges: &'a [Range],
+/// Finds the step of a launch among ranges that are sorted by start.
+#[derive(Debug)]
+pub struct Owners {
+    ranges: Vec<Span>,
     /// Latest end among this range and all before it: bounds the search among overlapping ranges.
     latest_end: Vec<Ns>,
 }
 
-impl<'a> Owners<'a> {
-    fn new(ranges: &'a [Range]) -> Self {
+impl Owners {
+    /// Over ranges in order of their start.
+    pub fn new(ranges: Vec<Span>) -> Self {
         let latest_end = ranges
             .iter()
             .scan(Ns::MIN, |latest, range| {
@@ -135,7 +138,7 @@ impl<'a> Owners<'a> {
     }
 
     /// Among the ranges that contain the launch, the one that started last.
-    fn of(&self, launch: Ns) -> Owner {
+    pub fn of(&self, launch: Ns) -> Owner {
         if launch == NO_LAUNCH {
             return Owner::None;
         }
@@ -281,7 +284,7 @@ mod tests {
     #[test]
     fn of_overlapping_ranges_the_later_owns() {
         let list = ranges(&[(0, 100), (50, 80)]);
-        let owners = Owners::new(&list);
+        let owners = Owners::new(list.iter().map(|r| Span::new(r.start, r.end)).collect());
         assert_eq!(owners.of(60), Owner::Step(1));
         assert_eq!(owners.of(90), Owner::Step(0));
         assert_eq!(owners.of(100), Owner::After(1));

@@ -81,7 +81,7 @@ impl Db {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         let connection = Connection::open_with_flags(uri(path), flags).map_err(|e| sql_error(path, &e))?;
         let db = Db { connection, path: path.to_owned(), size };
-        db.batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA mmap_size = 1073741824;")?;
+        db.batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192;")?;
         let present = db.tables()?;
         if !MARKS.iter().any(|mark| present.iter().any(|name| name.eq_ignore_ascii_case(mark))) {
             return Err(Error::input(path, "is a SQLite file, but no export of Nsight Systems (none of its tables is there)")
@@ -161,8 +161,12 @@ fn view_sql(connection: &Connection, table: &Table, found: Option<&str>) -> rusq
         .columns
         .iter()
         .map(|column| {
-            let exists = there.iter().any(|name| name.eq_ignore_ascii_case(column)) || (*column == "rowid" && found.is_some());
-            if exists { quoted(column) } else { format!("NULL AS {}", quoted(column)) }
+            match *column {
+                // In double quotes it would be a string where a table has no such column.
+                "rowid" if found.is_some() => "rowid AS rowid".to_owned(),
+                _ if there.iter().any(|name| name.eq_ignore_ascii_case(column)) => quoted(column),
+                _ => format!("NULL AS {}", quoted(column)),
+            }
         })
         .collect();
     let source = match found {
@@ -173,10 +177,6 @@ fn view_sql(connection: &Connection, table: &Table, found: Option<&str>) -> rusq
 }
 
 fn quoted(name: &str) -> String {
-    if name == "rowid" {
-        // In double quotes it would be a string where a table has no such column.
-        return "rowid AS rowid".to_owned();
-    }
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -49,6 +49,7 @@ pub struct DeviceWork {
     bytes: Vec<u64>,
     correlation: Vec<i64>,
     streams: HashMap<(i64, i64), u32>,
+    last_stream: Option<((i64, i64), u32)>,
 }
 
 /// What is known of an operation before names are resolved: packed, since there may be tens of millions.
@@ -205,8 +206,16 @@ fn copy_class(kind: Option<i64>) -> Class {
 
 impl DeviceWork {
     fn push(&mut self, start: Ns, end: Ns, kind: Kind, stream: (i64, i64), bytes: u64, correlation: i64) {
-        let next = self.streams.len() as u32;
-        let stream = *self.streams.entry(stream).or_insert(next);
+        // Operations of one stream come in runs.
+        let stream = match self.last_stream {
+            Some((key, index)) if key == stream => index,
+            _ => {
+                let next = self.streams.len() as u32;
+                let index = *self.streams.entry(stream).or_insert(next);
+                self.last_stream = Some((stream, index));
+                index
+            }
+        };
         self.start.push(start);
         self.end.push(end);
         self.kind.push(kind);
@@ -285,7 +294,8 @@ fn sort(ops: &mut Ops) {
         return;
     }
     let mut order: Vec<u32> = (0..ops.len() as u32).collect();
-    order.sort_unstable_by_key(|&i| key(ops, i as usize));
+    // Stable, since it is quick on the few sorted runs that the tables are; equal keys are equal operations.
+    order.sort_by(|&a, &b| key(ops, a as usize).cmp(&key(ops, b as usize)));
     fn permute<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
         *column = order.iter().map(|&i| column[i as usize]).collect();
     }

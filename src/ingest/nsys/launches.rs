@@ -19,45 +19,62 @@ pub struct Launch {
 
 const NOTHING: Launch = Launch { start: Ns::MAX, thread: u64::MAX };
 
-/// Launches of one process. Correlation ids are nearly consecutive: a plain array serves, a map where they are not.
+/// Ids of one page of a table.
+const PAGE: usize = 256;
+/// Pages that a directory may have: 4 billion ids.
+const MAX_PAGES: u64 = 1 << 24;
+const NO_PAGE: u32 = u32::MAX;
+
+/// Launches of one process by correlation id. Ids are clustered: pages hold those of the GPU operations,
+/// a map serves where they are scattered beyond reason.
 #[derive(Debug)]
 pub enum LaunchTable {
-    /// `list[id - first]`.
-    Dense {
+    /// `list[directory[(id - first) / PAGE] * PAGE + (id - first) % PAGE]`.
+    Paged {
         /// Smallest id.
         first: i64,
-        /// One entry for each id.
+        /// Page numbers, [`NO_PAGE`] where no GPU operation has an id.
+        directory: Vec<u32>,
+        /// All pages.
         list: Vec<Launch>,
     },
     /// By id.
-    Sparse(HashMap<i64, Launch>),
+    Scattered(HashMap<i64, Launch>),
 }
 
 impl LaunchTable {
     /// An empty table for these correlation ids; 0 stands for unknown.
     pub fn for_correlations<'a>(ids: impl Iterator<Item = &'a i64> + Clone) -> LaunchTable {
         let known = || ids.clone().copied().filter(|&id| id != 0);
-        let (mut first, mut last, mut count) = (i64::MAX, i64::MIN, 0u64);
+        let (first, last) = known().fold((i64::MAX, i64::MIN), |(first, last), id| (first.min(id), last.max(id)));
+        let pages = last.checked_sub(first).and_then(|width| u64::try_from(width).ok()).map(|width| width / PAGE as u64 + 1);
+        let Some(pages) = pages.filter(|&pages| pages <= MAX_PAGES) else {
+            return LaunchTable::Scattered(known().map(|id| (id, NOTHING)).collect());
+        };
+        let mut directory = vec![NO_PAGE; pages as usize];
+        let mut used = 0;
         for id in known() {
-            (first, last, count) = (first.min(id), last.max(id), count + 1);
+            let page = &mut directory[(id - first) as usize / PAGE];
+            if *page == NO_PAGE {
+                *page = used;
+                used += 1;
+            }
         }
-        let width = last.checked_sub(first).and_then(|w| u64::try_from(w).ok()).map_or(u64::MAX, |w| w.saturating_add(1));
-        if count > 0 && width <= count.saturating_mul(8).saturating_add(4096) {
-            LaunchTable::Dense { first, list: vec![NOTHING; width as usize] }
-        } else {
-            LaunchTable::Sparse(known().map(|id| (id, NOTHING)).collect())
-        }
+        LaunchTable::Paged { first, directory, list: vec![NOTHING; used as usize * PAGE] }
     }
 
-    fn slot(&mut self, id: i64) -> Option<&mut Launch> {
-        match self {
-            LaunchTable::Dense { first, list } => list.get_mut(usize::try_from(id.checked_sub(*first)?).ok()?),
-            LaunchTable::Sparse(map) => map.get_mut(&id),
-        }
+    fn position(first: i64, directory: &[u32], id: i64) -> Option<usize> {
+        let offset = usize::try_from(id.checked_sub(first)?).ok()?;
+        let page = *directory.get(offset / PAGE)?;
+        (page != NO_PAGE).then(|| page as usize * PAGE + offset % PAGE)
     }
 
     fn record(&mut self, id: i64, launch: Launch) {
-        if let Some(slot) = self.slot(id)
+        let slot = match self {
+            LaunchTable::Paged { first, directory, list } => Self::position(*first, directory, id).and_then(|at| list.get_mut(at)),
+            LaunchTable::Scattered(map) => map.get_mut(&id),
+        };
+        if let Some(slot) = slot
             && (launch.start, launch.thread) < (slot.start, slot.thread)
         {
             *slot = launch;
@@ -67,10 +84,10 @@ impl LaunchTable {
     /// The earliest API call with this id, `None` if the capture has none.
     pub fn get(&self, id: i64) -> Option<Launch> {
         let found = match self {
-            LaunchTable::Dense { first, list } => list.get(usize::try_from(id.checked_sub(*first)?).ok()?),
-            LaunchTable::Sparse(map) => map.get(&id),
+            LaunchTable::Paged { first, directory, list } => Self::position(*first, directory, id).and_then(|at| list.get(at)),
+            LaunchTable::Scattered(map) => map.get(&id),
         };
-        found.copied().filter(|launch| *launch != NOTHING)
+        found.copied().filter(|launch| id != 0 && *launch != NOTHING)
     }
 }
 
@@ -102,15 +119,13 @@ mod tests {
 
     #[test]
     fn the_earliest_call_counts_and_unknown_ids_have_none() {
-        for ids in [vec![5, 6, 7], vec![5, 900_000_000, i64::MIN, i64::MAX]] {
+        for ids in [vec![5, 6, 7], vec![5, 900_000, 0, 1], vec![5, 900_000_000, i64::MIN, i64::MAX]] {
             let mut table = LaunchTable::for_correlations(ids.iter());
             table.record(5, Launch { start: 20, thread: 1 });
             table.record(5, Launch { start: 10, thread: 2 });
             table.record(5, Launch { start: 30, thread: 3 });
-            table.record(4, Launch { start: 1, thread: 1 });
             assert_eq!(table.get(5), Some(Launch { start: 10, thread: 2 }));
             assert_eq!(table.get(ids[1]), None);
-            assert_eq!(table.get(4), None);
             assert_eq!(table.get(0), None);
         }
     }

@@ -8,7 +8,7 @@ use super::payload::{Decoder, Fields};
 use super::queries;
 use crate::Result;
 use crate::model::trace::CommInit;
-use crate::model::{CommOp, NameId, Names, NcclCall, Ns, Range};
+use crate::model::{CallKind, CommOp, NameId, Names, NcclCall, Ns, Range};
 
 /// What the ranges of a report are searched for.
 #[derive(Debug)]
@@ -62,6 +62,14 @@ fn is_nccl_name(text: &str) -> bool {
 /// Ranges of advanced tracing that lie on the CPU's time line; its per-channel ranges lie on the GPU's.
 fn is_advanced_cpu_range(text: &str) -> bool {
     matches!(text, "API Group" | "GroupLaunch" | "KernelLaunch" | "CE Sync" | "CE Batch") || CommOp::parse(text).is_some()
+}
+
+fn call_kind(name: &str) -> CallKind {
+    match name {
+        "ncclGroupStart" => CallKind::GroupStart,
+        "ncclGroupEnd" => CallKind::GroupEnd,
+        _ => CallKind::Plain,
+    }
 }
 
 /// Reads ranges that start at or after `zero`.
@@ -118,6 +126,7 @@ pub fn read(db: &Db, wanted: &Wanted<'_>, zero: Ns, names: &mut Names) -> Result
                 start,
                 end,
                 thread: thread as u64,
+                kind: call_kind(names.get(name)),
                 op: CommOp::parse(names.get(name)),
                 comm: None,
                 bytes: None,

@@ -233,3 +233,58 @@ impl FigureBox {
         Self { caption: printable(&figure.caption), svg: drawing.svg, legend }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The colours of the light theme, then of the dark one, by variable.
+    fn themes() -> [std::collections::HashMap<&'static str, [f64; 3]>; 2] {
+        let (light, dark) = CSS.split_once("prefers-color-scheme: dark").expect("two themes");
+        [light, dark].map(|theme| {
+            let variables = theme.split("--").skip(1).filter_map(|part| part.split_once(": #"));
+            let channel = |hex: &str, i: usize| f64::from(u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).expect("a colour")) / 255.0;
+            variables.map(|(name, hex)| (name, [0, 1, 2].map(|i| channel(hex, i)))).collect()
+        })
+    }
+
+    /// Contrast of two colours as WCAG 2 defines it, 1 to 21.
+    fn contrast(a: [f64; 3], b: [f64; 3]) -> f64 {
+        let linear = |c: f64| if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) };
+        let luminance = |c: [f64; 3]| 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    #[test]
+    fn text_can_be_read_in_both_themes() {
+        for (theme, colors) in themes().iter().enumerate() {
+            let check = |ink: &str, ground: &str, least: f64| {
+                let value = contrast(colors[ink], colors[ground]);
+                assert!(value >= least, "theme {theme}: {ink} on {ground} has a contrast of {value:.2}");
+            };
+            for ground in ["page", "panel"] {
+                for ink in ["text", "muted", "link", "high", "medium", "info"] {
+                    check(ink, ground, 4.5);
+                }
+            }
+            check("on-dark", "compute", 4.5);
+            for ground in ["comm", "copies", "unclassified", "idle", "wait"] {
+                check("on-light", ground, 4.5);
+            }
+            // Lines and marks need less, but must stand out from the page.
+            for ink in ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"] {
+                check(ink, "page", 3.0);
+            }
+        }
+    }
+
+    #[test]
+    fn every_ink_has_a_colour_in_both_themes() {
+        for colors in themes() {
+            for ink in Ink::all() {
+                assert!(colors.contains_key(ink.name()), "--{}", ink.name());
+            }
+        }
+    }
+}

@@ -4,6 +4,7 @@ mod figures;
 mod headline;
 pub(in crate::render) mod notes;
 mod tables;
+mod transport;
 
 use std::collections::HashMap;
 
@@ -52,6 +53,7 @@ pub fn document(report: &Report) -> Document {
         (headline::noun(report).heading, steps),
         ("Who waits for whom", waits),
         ("Collectives", collectives),
+        ("Transport", report.transport.iter().flat_map(transport::blocks).map(Some).collect()),
         ("Kernels", kernels),
         ("NCCL Inspector", inspector),
         ("Capture", capture),

@@ -73,9 +73,24 @@ fn named(reports: &[&str]) -> String {
     }
 }
 
-/// Measured facts as text: `step 137.6 ms, busbw 27.1 GB/s`.
+/// Measured facts as text: `step 137.6 ms; busbw 27.1 GB/s`.
 fn evidence(facts: &Map<String, Value>) -> String {
-    facts.iter().map(|(name, value)| fact(name, value)).collect::<Vec<_>>().join(", ")
+    facts.iter().map(|(name, value)| fact(name, value)).collect::<Vec<_>>().join("; ")
+}
+
+/// A field's name as words; a variable of the environment keeps its underscores.
+fn words(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let is_word = |part: &str| !part.contains(|c: char| c.is_ascii_uppercase());
+    let mut before = "";
+    for part in name.split('_') {
+        if !out.is_empty() {
+            out.push(if is_word(before) || is_word(part) { ' ' } else { '_' });
+        }
+        out.push_str(part);
+        before = part;
+    }
+    out
 }
 
 /// How a number becomes text.
@@ -103,7 +118,7 @@ fn fact(name: &str, value: &Value) -> String {
             None => (name == &ending[1..]).then_some((name, unit)),
         })
         .unwrap_or((name, plain as Print));
-    format!("{} {}", stem.replace('_', " "), value_text(value, unit))
+    format!("{} {}", words(stem), value_text(value, unit))
 }
 
 fn value_text(value: &Value, unit: Print) -> String {
@@ -112,7 +127,7 @@ fn value_text(value: &Value, unit: Print) -> String {
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
         Value::Number(n) => n.as_f64().map_or_else(|| n.to_string(), unit),
         Value::String(text) => text.clone(),
-        Value::Array(values) => values.iter().map(|v| value_text(v, unit)).collect::<Vec<_>>().join(" / "),
+        Value::Array(values) => values.iter().map(|v| value_text(v, unit)).collect::<Vec<_>>().join(", "),
         Value::Object(facts) => {
             format!("({})", facts.iter().map(|(name, v)| format!("{name}: {}", value_text(v, unit))).collect::<Vec<_>>().join(", "))
         }
@@ -235,13 +250,14 @@ mod tests {
     fn evidence_reads_with_its_units() {
         let facts = json!({
             "busbw_gbs": 27.1, "bytes": 1_226_141_600_u64, "exposed_comm_fraction": 0.346, "last_count": 4, "step_ns": 137_568_464,
-            "transport": "SHM/direct/direct", "wait_ns": [100_000, 5_100_000], "wait_by_rank_ns": {"0": 5}, "why": null
+            "transport": "SHM/direct/direct", "wait_ns": [100_000, 5_100_000], "wait_by_rank_ns": {"0": 5}, "why": null,
+            "NCCL_P2P_DISABLE": "1", "NCCL_P2P_DISABLE_found_in": ["a.log", "b.log"]
         });
         let Value::Object(facts) = facts else { panic!("an object") };
         assert_eq!(
             evidence(&facts),
-            "busbw 27.1 GB/s, bytes 1.23 GB, exposed comm 34.6 %, last 4, step 137.6 ms, transport SHM/direct/direct, \
-             wait by rank (0: 5 ns), wait 100.0 µs / 5.10 ms, why –"
+            "NCCL_P2P_DISABLE 1; NCCL_P2P_DISABLE found in a.log, b.log; busbw 27.1 GB/s; bytes 1.23 GB; exposed comm 34.6 %; last 4; \
+             step 137.6 ms; transport SHM/direct/direct; wait by rank (0: 5 ns); wait 100.0 µs, 5.10 ms; why –"
         );
     }
 }

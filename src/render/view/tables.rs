@@ -240,7 +240,7 @@ pub(super) fn collectives(report: &Report) -> Option<Table> {
 }
 
 /// `0-7`, `0, 2-3`.
-fn rank_list(ranks: &[u32]) -> String {
+pub(super) fn rank_list(ranks: &[u32]) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &rank in &ranks.iter().copied().collect::<BTreeSet<u32>>() {
         match runs.last_mut() {
