@@ -288,6 +288,8 @@ pub struct Expectation {
     pub option: TrainingOption,
     /// Who says that the variant uses it.
     pub source: String,
+    /// The variant that shows what is without the option: all else equal if there is one, else the baseline.
+    pub compared_with: String,
     /// What it should do, as a sentence.
     pub expected: String,
     /// What the captures show, as a sentence.

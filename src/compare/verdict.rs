@@ -136,7 +136,7 @@ pub(super) fn judge(baseline: &Side, variant: &Side, e: f64) -> Judgement {
     let interval = stats::ratio_interval(&baseline.draws, &variant.draws, CONFIDENCE);
     let undecided = |why: String| Judgement { speedup, interval, verdict: Verdict::Inconclusive, why, undecided: true };
 
-    if let Some(why) = no_work(baseline, variant).or_else(|| variant.too_few_steps()).or_else(|| baseline.too_few_steps()) {
+    if let Some(why) = no_work(baseline, variant).or_else(|| baseline.too_few_steps()).or_else(|| variant.too_few_steps()) {
         return undecided(why);
     }
     let (Some(ratio), Some(interval)) = (speedup, interval) else {
@@ -236,7 +236,7 @@ fn interval_sentence(speedup: f64, [lo, hi]: [f64; 2], verdict: Verdict, e: f64)
             }
         }
     };
-    format!("Speed-up {speedup:.3}, 95 % interval {lo:.3} to {hi:.3}: {lies}.")
+    format!("Speed-up {speedup:.3}, 95 % interval {lo:.3} to {hi:.3}, {lies}.")
 }
 
 /// An outlier step without which the verdict would be another.

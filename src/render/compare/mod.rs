@@ -8,7 +8,7 @@ use super::document::{Block, Document, Entry, Section};
 use super::table::Tone;
 use super::view::notes;
 use super::{Format, Style, html, json, markdown, terminal, units};
-use crate::compare::{Comparison, Expectation, Scaling, Variant, Verdict};
+use crate::compare::{Comparison, Expectation, Remark, Scaling, Variant, Verdict};
 
 /// Prints a comparison in a format; `style` matters to the terminal only.
 pub fn render(comparison: &Comparison, format: Format, style: &Style) -> String {
@@ -80,7 +80,7 @@ fn facts(comparison: &Comparison) -> Vec<String> {
     let mut facts = vec![units::plural(comparison.variants.len(), "variant"), format!("baseline {}", comparison.baseline)];
     let (least, most) = comparison.variants.iter().map(|v| v.ranks).fold((usize::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
     facts.push(if least == most { units::plural(most, "rank") } else { format!("{least} to {}", units::plural(most, "rank")) });
-    facts.push(format!("{} and more counts", units::percent(comparison.settings.min_effect)));
+    facts.push(format!("smallest effect that counts {}", units::percent(comparison.settings.min_effect)));
     facts
 }
 
@@ -92,6 +92,7 @@ fn headline(comparison: &Comparison) -> Vec<String> {
         Some(best) => best_sentence(comparison, best),
         None => format!("No variant is shown to be faster than {}.", comparison.baseline),
     }];
+    sentences.extend(common_reason(comparison));
     sentences.extend(best.and_then(|best| reason(comparison, best)));
     let counts: Vec<String> = [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Inconclusive]
         .into_iter()
@@ -105,6 +106,14 @@ fn headline(comparison: &Comparison) -> Vec<String> {
     sentences
 }
 
+/// What keeps every variant from a verdict, if it is one thing.
+fn common_reason(comparison: &Comparison) -> Option<String> {
+    let whys: Vec<&str> = others(comparison).map(|v| v.why.as_str()).collect();
+    let (first, rest) = whys.split_first()?;
+    let all = others(comparison).all(|v| v.verdict == Verdict::Inconclusive) && !rest.is_empty() && rest.iter().all(|why| why == first);
+    all.then(|| (*first).to_owned())
+}
+
 fn best_sentence(comparison: &Comparison, best: &Variant) -> String {
     let step = |variant: Option<&Variant>| {
         let median = variant.and_then(|v| v.summary[crate::model::Metric::StepNs])?.median.as_int()?;
@@ -112,7 +121,7 @@ fn best_sentence(comparison: &Comparison, best: &Variant) -> String {
     };
     let interval = best.speedup_ci95.map_or_else(String::new, |[lo, hi]| format!(", 95 % interval {lo:.3} to {hi:.3}"));
     let times = match (step(baseline(comparison)), step(Some(best))) {
-        (Some(before), Some(after)) => format!(": {before} -> {after} a step"),
+        (Some(before), Some(after)) => format!(": {before} → {after} a step"),
         _ => String::new(),
     };
     format!("{} is {:.3} times as fast as {}{times}{interval}.", best.name, best.speedup.unwrap_or(1.0), comparison.baseline)
@@ -185,12 +194,19 @@ fn expectations(comparison: &Comparison) -> Vec<Entry> {
     comparison.expectations.iter().map(entry).collect()
 }
 
+/// Remarks; the same one about several variants is said once.
 fn remarks(comparison: &Comparison) -> Vec<Entry> {
-    comparison
-        .comparability
-        .iter()
-        .map(|remark| Entry {
-            name: format!("{}, {}", remark.variant, remark.aspect.replace('_', " ")),
+    let mut kinds: Vec<(&Remark, Vec<&str>)> = Vec::new();
+    for remark in &comparison.comparability {
+        match kinds.iter_mut().find(|(kind, _)| kind.aspect == remark.aspect && kind.message == remark.message) {
+            Some((_, names)) => names.push(&remark.variant),
+            None => kinds.push((remark, vec![&remark.variant])),
+        }
+    }
+    kinds
+        .into_iter()
+        .map(|(remark, names)| Entry {
+            name: format!("{} ({})", names.join(", "), remark.aspect.replace('_', " ")),
             text: remark.message.clone(),
             tone: Tone::Neutral,
         })

@@ -1,7 +1,7 @@
 //! The tables of a comparison. A number that differs from the baseline's has its difference below it.
 
 use super::{baseline, others, tone};
-use crate::compare::{Comparison, Delta, Parts, Variant};
+use crate::compare::{Comparison, Delta, Parts, Variant, Verdict};
 use crate::model::Metric;
 use crate::model::metric::{Better, Num, Unit};
 use crate::render::table::{Align, Cell, Change, Column, Table, Tone, Trim};
@@ -74,12 +74,12 @@ pub(super) fn work(comparison: &Comparison) -> Table {
     let whole = |n: i64| u64::try_from(n).ok();
     let bytes = with_changes(
         Column::bytes("comm bytes", variants.iter().map(|v| v.comm_bytes_per_step.and_then(whole))),
-        variants.iter().map(|v| change(v.delta.comm_bytes_per_step, Unit::Bytes, Better::Lower, comparison)),
+        variants.iter().map(|v| change(v, v.delta.comm_bytes_per_step, Unit::Bytes, Better::Lower, comparison)),
     )
     .help("payload bytes of the matched collectives of a step, as logged");
     let transfer = with_changes(
         Column::time("transfer", scale(comparison), variants.iter().map(|v| v.comm_transfer_ns)),
-        variants.iter().map(|v| change(v.delta.comm_transfer_ns, Unit::Ns, Better::Lower, comparison)),
+        variants.iter().map(|v| change(v, v.delta.comm_transfer_ns, Unit::Ns, Better::Lower, comparison)),
     )
     .help("communication time without waiting: the least of any rank");
     let columns = vec![
@@ -107,7 +107,7 @@ fn metric(comparison: &Comparison, metric: Metric) -> Column {
         Unit::Ratio(Metric::CommNs) => Column::percent(head, "% of comm", medians().map(|m| m.map(Num::as_f64))),
         Unit::Ratio(_) => Column::percent(head, "% of step", medians().map(|m| m.map(Num::as_f64))),
     };
-    let changes = comparison.variants.iter().map(|v| change(v.delta.of_metric(metric), info.unit, info.better, comparison));
+    let changes = comparison.variants.iter().map(|v| change(v, v.delta.of_metric(metric), info.unit, info.better, comparison));
     with_changes(column, changes).help(info.definition)
 }
 
@@ -120,13 +120,13 @@ fn with_changes(mut column: Column, changes: impl Iterator<Item = Option<Change>
 }
 
 /// A difference as text, coloured if it is large enough to count and one direction is good.
-fn change(delta: Option<Delta>, unit: Unit, better: Better, comparison: &Comparison) -> Option<Change> {
-    let delta = delta?;
+fn change(variant: &Variant, delta: Option<Delta>, unit: Unit, better: Better, comparison: &Comparison) -> Option<Change> {
+    let delta = delta.filter(|_| variant.verdict != Verdict::Baseline)?;
     let abs = delta.abs.as_f64();
     let plus = if abs > 0.0 { "+" } else { "" };
     let text = match (unit, delta.rel) {
         _ if abs == 0.0 => "=".to_owned(),
-        (Unit::Ratio(_), _) => format!("{plus}{} pp", units::percent_number(abs)),
+        (Unit::Ratio(_), _) => format!("{plus}{:.1} pp", abs * 100.0),
         (Unit::Count, _) => format!("{}{}", if abs > 0.0 { "+" } else { "-" }, units::count(abs.abs().round() as u64)),
         (_, Some(rel)) => units::signed_percent(rel),
         (Unit::Ns, None) => format!("{plus}{}", units::time(abs as i64)),
