@@ -81,7 +81,7 @@ describe() {
     accumulation) options=(--ddp --accumulate 2) ;;
     fsdp) stem=fsdp-${gpus}gpu options=(--fsdp) ;;
     slow-rank) options=(--ddp --slow-rank 1 --slow-ms 30) ;;
-    slow-gpu) options=(--ddp --slow-rank 1 --slow-gemms 8) ;;
+    slow-gpu) options=(--ddp --slow-rank 1 --slow-gemms 16) ;;
     *) return 1 ;;
   esac
   stem+=$suffix

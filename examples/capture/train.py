@@ -144,12 +144,13 @@ def main():
     square = torch.randn(4096, 4096, device=device) if slow and a.slow_gemms else None
     span = torch.cuda.nvtx.range
 
-    def step():
-        optimizer.zero_grad(set_to_none=True)
+    def step(start=None, end=None):
         for micro in range(a.accumulate):
             with span("get batch"):
+                # Right before the step's first operation: on an idle GPU an event is done at once, the operation only when it is launched.
+                if start and micro == 0:
+                    start.record()
                 x, y = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
-            # After the batch's copies, so that the step's first operation still follows its event closely.
             if slow and micro == 0:
                 with span("slow rank"):
                     time.sleep(a.slow_ms / 1e3)
@@ -157,12 +158,18 @@ def main():
                         torch.mm(square, square)
             with exchange(model, last=micro == a.accumulate - 1):
                 with span("forward"):
-                    loss = F.cross_entropy(model(x), y)
+                    loss = F.cross_entropy(model(x), y) / a.accumulate
+                if micro == 0:
+                    optimizer.zero_grad(set_to_none=True)
                 with span("backward"):
-                    (loss / a.accumulate).backward()
+                    loss.backward()
+            # Frees the graph here, where the GPU still has work, and not between two steps.
+            loss = loss.detach()
         with span("optimizer step"):
             optimizer.step()
-        return loss.detach()
+            if end:
+                end.record()
+        return loss
 
     names = [f"Batch {i}" for i in range(a.warm, a.warm + a.steps)]
     events = [torch.cuda.Event(enable_timing=True) for _ in range(a.steps + 1)]
@@ -177,11 +184,9 @@ def main():
         dist.barrier(device_ids=[local_rank])
         torch.cuda.synchronize()
     torch.cuda.profiler.start()
-    for name, event in zip(names, events):
+    for i, name in enumerate(names):
         with span(name):
-            event.record()
-            loss = step()
-    events[-1].record()
+            loss = step(events[i], events[-1] if i == a.steps - 1 else None)
     torch.cuda.synchronize()
     torch.cuda.profiler.stop()
 
@@ -189,7 +194,7 @@ def main():
         "name": os.path.basename(a.name), "rank": rank, "world_size": world_size, "pid": os.getpid(), "hostname": socket.gethostname(),
         "gpu": torch.cuda.get_device_name(device), "torch": torch.__version__, "cuda": torch.version.cuda,
         "nccl": ".".join(map(str, torch.cuda.nccl.version())), "parameters": parameters, "images_per_step": a.batch * a.accumulate,
-        "loss": round(float(loss), 6), "steps": names,
+        "loss": round(float(loss) * a.accumulate, 6), "steps": names,
         "step_ms": [round(x.elapsed_time(y), 4) for x, y in zip(events, events[1:])],
         "options": {k: v for k, v in vars(a).items() if k != "name"},
     }
