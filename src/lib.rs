@@ -7,10 +7,24 @@
 //! ```
 #![warn(missing_docs)]
 
+pub mod analysis;
+pub mod classify;
+pub mod cli;
+pub mod collectives;
+pub mod compare;
 pub mod error;
+pub mod findings;
+pub mod ingest;
 pub mod model;
+pub mod pipeline;
+pub mod render;
 pub mod report;
+pub mod stats;
+pub mod steps;
 pub mod text;
+pub mod timeline;
+pub mod transport;
+pub mod units;
 pub mod warning;
 
 pub use error::{Error, Result};

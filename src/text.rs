@@ -25,6 +25,25 @@ fn is_unsafe(c: char) -> bool {
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
+/// `text` without terminal escape sequences (colours, underlines): tools write them even into files.
+pub fn without_escapes(text: &str) -> Cow<'_, str> {
+    if !text.contains('\u{1b}') {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c != '\u{1b}' {
+            out.push(c);
+        } else if chars.as_str().starts_with('[') {
+            // ESC [ parameters, then one letter that ends the sequence.
+            chars.next();
+            chars.by_ref().find(|c| ('\u{40}'..='\u{7e}').contains(c));
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// The first `max` characters of `text`, with `…` in place of the rest.
 pub fn shorten(text: &str, max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(max) {
@@ -45,6 +64,14 @@ mod tests {
         assert_eq!(printable("gemm\u{1b}[31m"), "gemm\\u{1b}[31m");
         assert_eq!(printable("a\u{202e}b\nc"), "a\\u{202e}b c");
         assert!(matches!(printable("ncclDevKernel<µ>"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn escape_sequences_are_removed_whole() {
+        assert_eq!(without_escapes("\t\u{1b}[4mGPU0\tGPU1\u{1b}[0m"), "\tGPU0\tGPU1");
+        assert_eq!(without_escapes("\u{1b}[1;31mred\u{1b}[m\u{1b}"), "red");
+        assert_eq!(without_escapes("cut \u{1b}[3"), "cut ");
+        assert!(matches!(without_escapes("plain"), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -135,6 +135,8 @@ metrics! {
     ExposedCommFraction "exposed_comm_fraction" "exposed comm %" Ratio(Metric::StepNs), Lower, "exposed communication as a share of the step";
     OverlapFraction "overlap_fraction" "overlap %" Ratio(Metric::CommNs), Higher, "overlapped communication as a share of communication time";
     DtodFraction "dtod_fraction" "DtoD %" Ratio(Metric::StepNs), Lower, "device-to-device copy time as a share of the step";
+    ComputeFraction "compute_fraction" "compute %" Ratio(Metric::StepNs), Neither, "compute time as a share of the step";
+    IdleFraction "idle_fraction" "idle %" Ratio(Metric::StepNs), Lower, "idle time as a share of the step";
     CommSumFraction "comm_sum_fraction" "comm sum %" Ratio(Metric::StepNs), Lower, "summed communication durations as a share of the step; may exceed 1";
 }
 
@@ -149,6 +151,8 @@ impl Metric {
             Metric::ExposedCommFraction => (Metric::ExposedCommNs, Metric::StepNs),
             Metric::OverlapFraction => (Metric::OverlapNs, Metric::CommNs),
             Metric::DtodFraction => (Metric::DtodNs, Metric::StepNs),
+            Metric::ComputeFraction => (Metric::ComputeNs, Metric::StepNs),
+            Metric::IdleFraction => (Metric::IdleNs, Metric::StepNs),
             Metric::CommSumFraction => (Metric::CommSumNs, Metric::StepNs),
             _ => return None,
         })

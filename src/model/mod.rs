@@ -2,12 +2,14 @@
 
 pub mod metric;
 pub mod names;
+pub mod nccl_log;
 pub mod op;
 pub mod span;
+pub mod topology;
 pub mod trace;
 
 pub use metric::{Metric, Num, Values};
 pub use names::{NameId, Names};
 pub use op::{Class, Ops};
 pub use span::{Ns, Span};
-pub use trace::{CommOp, NcclCall, Range, RankSource, RankTrace};
+pub use trace::{CallKind, CommOp, NcclCall, Range, RankSource, RankTrace};

@@ -127,6 +127,17 @@ impl CommOp {
     }
 }
 
+/// What an NCCL call does to the calls around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallKind {
+    /// An operation, or anything that does not group others.
+    Plain,
+    /// Opens a group: operations until its end are launched together.
+    GroupStart,
+    /// Closes a group, and launches it if it is the outermost.
+    GroupEnd,
+}
+
 /// One NCCL operation as the host called it: an NVTX range of the NCCL domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NcclCall {
@@ -136,6 +147,8 @@ pub struct NcclCall {
     pub end: Ns,
     /// The calling thread.
     pub thread: u64,
+    /// Whether it opens or closes a group.
+    pub kind: CallKind,
     /// What was called; `None` for group and communicator management calls.
     pub op: Option<CommOp>,
     /// Communicator id (the hash that all its ranks share).

@@ -1,7 +1,8 @@
 //! The view model of `report`: every number final, none formatted. `--format json` prints it as it stands
 //! (schema `nsysnccl.report/1`); every other format reads the same structure.
 
-mod values;
+pub mod transport;
+pub(crate) mod values;
 
 use std::collections::BTreeMap;
 
@@ -41,6 +42,8 @@ pub struct Report {
     pub waits: Vec<StepWait>,
     /// What the Inspector logs add; `None` if none were given.
     pub inspector: Option<InspectorMerge>,
+    /// How the ranks reach each other; `None` if neither NCCL logs nor a topology were given.
+    pub transport: Option<transport::Transport>,
     /// Explanations with evidence, the most important first.
     pub findings: Vec<Finding>,
     /// What the reader has to know about the numbers.
@@ -131,7 +134,7 @@ pub struct RankReport {
 }
 
 /// The clock of one rank and how well it is known.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Clock {
     /// Unix time of the report's time 0, ns; `None` if the capture does not say.
     pub epoch_ns: Option<i64>,
@@ -141,6 +144,8 @@ pub struct Clock {
     pub residual_p50_ns: Option<i64>,
     /// 95th percentile of what remains, ns.
     pub residual_p95_ns: Option<i64>,
+    /// Shape of the correction where one offset does not do: `linear` or `piecewise`, with its numbers.
+    pub drift: Option<String>,
     /// Collectives that the correction rests on.
     pub collectives: u64,
 }
@@ -206,6 +211,9 @@ pub struct Kernels {
     pub compute: Vec<Kernel>,
     /// Compute kernels by name that are not listed.
     pub compute_omitted: usize,
+    /// Calls and total time (ns) of every compute kernel by name, to set runs against each other; not in JSON.
+    #[serde(skip)]
+    pub all_compute: BTreeMap<String, (u64, i64)>,
 }
 
 /// One kernel by name, over all ranks, within step windows.
@@ -250,6 +258,10 @@ pub struct CollectiveGroup {
     pub bytes_source: Option<String>,
     /// busbw as a share of the link's one-direction peak.
     pub peak_share: Option<f64>,
+    /// That peak and where its figure comes from.
+    pub peak_source: Option<String>,
+    /// Calls whose transfer time cannot be told: ranks were not in the operation at the same time (buffered).
+    pub untimed: u64,
     /// Calls at which each rank arrived last.
     pub last_arriver: BTreeMap<u32, u64>,
     /// How the calls were matched.
@@ -349,4 +361,29 @@ pub struct Strip {
     pub copies: Vec<Span>,
     /// Graphs of unknown class.
     pub unclassified: Vec<Span>,
+}
+
+#[cfg(test)]
+pub(crate) mod tests_support {
+    use super::*;
+
+    /// A rank of which only the number and the steps matter.
+    pub(crate) fn rank(rank: u32, steps: Vec<RankStep>) -> RankReport {
+        RankReport {
+            rank,
+            rank_source: "test".into(),
+            report: format!("r_{rank}.sqlite"),
+            pid: rank,
+            device: 0,
+            gpu: None,
+            hostname: None,
+            clock: Clock { epoch_ns: None, offset_ns: None, residual_p50_ns: None, residual_p95_ns: None, drift: None, collectives: 0 },
+            wait_ns_per_step: None,
+            last_count: None,
+            first_count: None,
+            ordered_count: None,
+            steps,
+            summary: Summary::from_fn(|_| None),
+        }
+    }
 }

@@ -1,0 +1,16 @@
+-- Purpose: every kernel that ran on a GPU, one row each.
+-- Needs: CUPTI_ACTIVITY_KIND_KERNEL
+-- Params: none
+-- Columns:
+--   start INTEGER ns in the report's own time
+--   end INTEGER ns in the report's own time
+--   deviceId INTEGER CUDA ordinal inside the process
+--   contextId INTEGER inside the process
+--   streamId INTEGER inside the context
+--   correlationId INTEGER unique inside the process; NULL or 0 if the launch is unknown
+--   globalPid INTEGER process key in the upper 40 bits, as unsigned
+--   shortName INTEGER StringIds.id
+--   demangledName INTEGER StringIds.id
+-- Order: none
+SELECT start, "end", deviceId, contextId, streamId, correlationId, globalPid, shortName, demangledName
+FROM CUPTI_ACTIVITY_KIND_KERNEL

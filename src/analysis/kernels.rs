@@ -1,0 +1,72 @@
+//! Which kernels take the time: by name, over all ranks, within step windows.
+
+use std::collections::HashMap;
+
+use crate::classify::Classifier;
+use crate::model::{Class, NameId, Ns, RankTrace, Span};
+use crate::report::{Kernel, Kernels};
+use crate::stats;
+
+/// Compute kernels that are listed; the rest is counted.
+const COMPUTE_LISTED: usize = 15;
+
+/// Durations by kernel name and class. Calls that start in a step window count, with their whole duration.
+#[derive(Debug, Default)]
+pub struct KernelTimes(HashMap<(String, bool), Vec<Ns>>);
+
+impl KernelTimes {
+    /// Adds the kernels of one rank.
+    pub fn add(&mut self, trace: &RankTrace, windows: &[Option<Span>]) {
+        let mut by_name: Vec<[Vec<Ns>; 2]> = vec![Default::default(); trace.names.len()];
+        let mut sorted: Vec<Span> = windows.iter().copied().flatten().collect();
+        sorted.sort_unstable();
+        let ops = &trace.ops;
+        for i in 0..ops.len() {
+            let Some(durations) = by_name.get_mut(ops.name[i].0 as usize) else { continue };
+            let before = sorted.partition_point(|w| w.start <= ops.start[i]);
+            if before > 0 && sorted[before - 1].contains(ops.start[i]) {
+                durations[usize::from(ops.class[i] == Class::Comm)].push(ops.span(i).len());
+            }
+        }
+        for (name, durations) in by_name.into_iter().enumerate() {
+            for (comm, mut durations) in durations.into_iter().enumerate().filter(|(_, d)| !d.is_empty()) {
+                let name = trace.names.get(NameId(name as u32)).to_owned();
+                self.0.entry((name, comm == 1)).or_default().append(&mut durations);
+            }
+        }
+    }
+
+    /// Adds what another part of the work gathered.
+    pub fn merge(&mut self, other: KernelTimes) {
+        for (key, mut durations) in other.0 {
+            self.0.entry(key).or_default().append(&mut durations);
+        }
+    }
+
+    /// Finished tables, by total time, then name.
+    pub fn finish(self, classifier: &Classifier) -> Kernels {
+        let (mut comm, mut compute) = (Vec::new(), Vec::new());
+        for ((name, is_comm), durations) in self.0 {
+            let class = if is_comm {
+                format!("comm:{}", classifier.kernel(&name, "").map_or("other", |family| family.label()))
+            } else {
+                "compute".to_owned()
+            };
+            let kernel = Kernel {
+                name,
+                class,
+                count: durations.len() as u64,
+                total_ns: durations.iter().copied().fold(0, Ns::saturating_add),
+                median_ns: stats::median_i64(&durations).unwrap_or(0),
+            };
+            if is_comm { comm.push(kernel) } else { compute.push(kernel) }
+        }
+        for list in [&mut comm, &mut compute] {
+            list.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
+        }
+        let all_compute = compute.iter().map(|k| (k.name.clone(), (k.count, k.total_ns))).collect();
+        let compute_omitted = compute.len().saturating_sub(COMPUTE_LISTED);
+        compute.truncate(COMPUTE_LISTED);
+        Kernels { comm, compute, compute_omitted, all_compute }
+    }
+}

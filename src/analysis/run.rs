@@ -1,0 +1,182 @@
+//! From the steps of ranks to the steps of the run, and from steps to summaries (metrics definition, section 5).
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::model::metric::Summary;
+use crate::model::{Metric, Num, Values};
+use crate::report::{RankReport, RankStep, RunStep};
+use crate::stats;
+use crate::steps::Step;
+use crate::warning::Warning;
+
+/// Name and occurrence: what makes steps of different ranks the same step.
+pub type StepKey = (String, usize);
+
+/// Which steps lie far from the median, and which count in summaries. `times` has one entry for each step.
+///
+/// An outlier is marked and counts all the same, except a first captured one: ranks start the profiler at different times.
+pub fn judge(times: &[Option<i64>], first_captured: Option<usize>, keep_first: bool) -> Vec<(bool, bool)> {
+    let measured: Vec<i64> = times.iter().copied().flatten().collect();
+    let mut outliers = stats::outliers(&measured).into_iter();
+    times
+        .iter()
+        .enumerate()
+        .map(|(i, time)| {
+            let outlier = time.is_some() && outliers.next().unwrap_or(false);
+            (outlier, time.is_some() && (keep_first || !outlier || first_captured != Some(i)))
+        })
+        .collect()
+}
+
+/// The steps of one rank with their numbers.
+pub fn rank_steps(steps: &[Step], values: Vec<Values>, skipped: usize, keep_first: bool) -> Vec<RankStep> {
+    let times: Vec<Option<i64>> = values.iter().map(|v| v.int(Metric::StepNs)).collect();
+    let verdicts = judge(&times, (skipped == 0).then_some(0), keep_first);
+    steps
+        .iter()
+        .zip(values)
+        .zip(verdicts)
+        .enumerate()
+        .map(|(index, ((step, mut values), (outlier, counted)))| {
+            if let Some(ns) = step.cpu_range_ns() {
+                values.set(Metric::CpuRangeNs, ns);
+            }
+            RankStep { index, name: step.name.clone(), outlier, counted, reason: step.window.as_ref().err().cloned(), values }
+        })
+        .collect()
+}
+
+/// Median, mean, minimum and maximum of every metric over the steps that count.
+pub fn summarise<'a>(steps: impl Iterator<Item = (bool, &'a Values)> + Clone) -> Summary {
+    Summary::from_fn(|metric| {
+        let counted = steps.clone().filter(|(counted, _)| *counted);
+        let values: Vec<Num> = counted.filter_map(|(_, values)| values[metric]).collect();
+        stats::spread(&values)
+    })
+}
+
+/// Keys of a rank's steps, in order.
+pub fn keys(steps: &[RankStep]) -> Vec<StepKey> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    steps
+        .iter()
+        .map(|step| {
+            let count = seen.entry(&step.name).or_insert(0);
+            *count += 1;
+            (step.name.clone(), *count - 1)
+        })
+        .collect()
+}
+
+/// The steps of the run, in the order in which they first occur, with the index of each on every rank.
+#[derive(Debug, Default)]
+pub struct Run {
+    /// Finished steps.
+    pub steps: Vec<RunStep>,
+    /// For each step, its index on every rank (in the order of ranks).
+    pub members: Vec<Vec<usize>>,
+    /// Steps that some rank lacks.
+    pub warnings: Vec<Warning>,
+}
+
+/// Matches the steps of all ranks by name and occurrence; one that a rank lacks is named and left out.
+pub fn run_steps(ranks: &[RankReport], skipped: usize, keep_first: bool) -> Run {
+    let mut by_key: HashMap<StepKey, Vec<Option<usize>>> = HashMap::new();
+    let mut order: Vec<StepKey> = Vec::new();
+    for (r, rank) in ranks.iter().enumerate() {
+        for (i, key) in keys(&rank.steps).into_iter().enumerate() {
+            let members = by_key.entry(key.clone()).or_insert_with(|| {
+                order.push(key);
+                vec![None; ranks.len()]
+            });
+            members[r] = rank.steps[i].values.int(Metric::StepNs).map(|_| i);
+        }
+    }
+    let mut run = Run::default();
+    let mut absent: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for key in &order {
+        let members = &by_key[key];
+        let found: Vec<usize> = members.iter().copied().flatten().collect();
+        if found.len() == ranks.len() {
+            let values = run_values(ranks, &found);
+            let slowest = ranks
+                .iter()
+                .zip(&found)
+                .max_by_key(|(rank, i)| (rank.steps[**i].values.int(Metric::StepNs), std::cmp::Reverse(rank.rank)))
+                .map(|(rank, _)| rank.rank);
+            let (index, name) = (run.steps.len(), key.0.clone());
+            run.steps.push(RunStep { index, name, outlier: false, counted: true, slowest_rank: slowest, values });
+            run.members.push(found);
+        } else {
+            let lacking = ranks.iter().zip(members).filter(|(_, member)| member.is_none());
+            lacking.for_each(|(rank, _)| absent.entry(rank.rank).or_default().push(key.0.clone()));
+        }
+    }
+    let times: Vec<Option<i64>> = run.steps.iter().map(|s| s.values.int(Metric::StepNs)).collect();
+    let first = run.members.iter().position(|members| skipped == 0 && members.contains(&0));
+    for (step, (outlier, counted)) in run.steps.iter_mut().zip(judge(&times, first, keep_first)) {
+        (step.outlier, step.counted) = (outlier, counted);
+    }
+    run.warnings = absent.into_iter().map(|(rank, steps)| absent_warning(rank, &steps)).collect();
+    run
+}
+
+fn absent_warning(rank: u32, steps: &[String]) -> Warning {
+    let shown: Vec<String> = steps.iter().take(5).map(|name| format!("'{name}'")).collect();
+    let more = if steps.len() > shown.len() { format!(" and {} more", steps.len() - shown.len()) } else { String::new() };
+    Warning::new("step-absent", format!("Rank {rank} has no window for {}{more}: left out of the figures of the run.", shown.join(", ")))
+}
+
+/// `step_ns`: the slowest rank's; every other number: the mean over ranks; ratios: of those two.
+fn run_values(ranks: &[RankReport], members: &[usize]) -> Values {
+    let mut values = Values::unmeasured();
+    let of =
+        |metric: Metric| -> Option<Vec<i64>> { ranks.iter().zip(members).map(|(rank, &i)| rank.steps[i].values.int(metric)).collect() };
+    for &metric in Metric::ALL {
+        if metric.ratio_of().is_some() || metric == Metric::StartNs {
+            continue;
+        }
+        let Some(list) = of(metric) else { continue };
+        let value = if metric == Metric::StepNs { list.iter().copied().max() } else { stats::mean_i64(&list) };
+        values[metric] = value.map(Num::Int);
+    }
+    // A rank with work of unknown class has no ratios, so neither has the run.
+    if ranks.iter().zip(members).all(|(rank, &i)| rank.steps[i].values.int(Metric::UnclassifiedNs) == Some(0)) {
+        values.set_ratios();
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_first_captured_outlier_does_not_count() {
+        let times = [Some(200), Some(100), Some(101), Some(99), Some(300), None];
+        assert_eq!(
+            judge(&times, Some(0), false),
+            [(true, false), (false, true), (false, true), (false, true), (true, true), (false, false)]
+        );
+        assert_eq!(judge(&times, Some(0), true)[0], (true, true));
+        assert_eq!(judge(&times, None, false)[0], (true, true));
+    }
+
+    #[test]
+    fn the_slowest_rank_sets_the_pace_and_the_rest_is_a_mean() {
+        let rank = |number: u32, step: i64, comm: i64| {
+            let mut values = Values::unmeasured();
+            values.set(Metric::StepNs, step);
+            values.set(Metric::CommNs, comm);
+            values.set(Metric::UnclassifiedNs, 0);
+            let steps = vec![RankStep { index: 0, name: "step 1".into(), outlier: false, counted: true, reason: None, values }];
+            crate::report::tests_support::rank(number, steps)
+        };
+        let run = run_steps(&[rank(0, 100, 21), rank(1, 120, 30)], 0, false);
+        assert_eq!(run.steps[0].slowest_rank, Some(1));
+        assert_eq!(run.steps[0].values.int(Metric::StepNs), Some(120));
+        // 25.5 rounds half to even.
+        assert_eq!(run.steps[0].values.int(Metric::CommNs), Some(26));
+        assert_eq!(run.steps[0].values.f64(Metric::CommFraction), Some(26.0 / 120.0));
+    }
+}

@@ -1,0 +1,316 @@
+//! Which kernels are communication: one ordered rule table (metrics definition, section 3).
+//!
+//! Rules are prefixes and substrings, never loose words: `reduce` and `dispatch` occur in the names of many compute
+//! kernels. What no rule names is compute.
+
+use regex::Regex;
+
+use crate::error::{Error, Result};
+use crate::model::CommOp;
+
+/// The library or technique that a communication kernel belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// NCCL, its symmetric kernels and its one-rank reduce.
+    Nccl,
+    /// PyTorch symmetric memory.
+    SymmetricMemory,
+    /// The all-reduce that vLLM and SGLang bring along.
+    CustomAllReduce,
+    /// NVSHMEM.
+    Nvshmem,
+    /// DeepEP (expert-parallel dispatch and combine).
+    DeepEp,
+    /// MSCCL++.
+    Mscclpp,
+    /// Transformer Engine userbuffers.
+    Userbuffers,
+    /// Named by the user (`--comm-regex`).
+    User,
+}
+
+impl Family {
+    /// The name that reports print.
+    pub fn label(self) -> &'static str {
+        match self {
+            Family::Nccl => "nccl",
+            Family::SymmetricMemory => "symmetric-memory",
+            Family::CustomAllReduce => "custom-all-reduce",
+            Family::Nvshmem => "nvshmem",
+            Family::DeepEp => "deepep",
+            Family::Mscclpp => "mscclpp",
+            Family::Userbuffers => "userbuffers",
+            Family::User => "user",
+        }
+    }
+}
+
+/// How a rule recognises a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pattern {
+    /// The short name (no namespace, no template arguments) starts with this.
+    ShortPrefix(&'static str),
+    /// The demangled name contains this: for kernels whose short name is a common word.
+    DemangledContains(&'static str),
+}
+
+/// One line of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    /// What a kernel that matches belongs to.
+    pub family: Family,
+    /// How it is recognised.
+    pub pattern: Pattern,
+    /// Kernels that it is there for, as (short name, demangled name); the tests run every one.
+    pub examples: &'static [(&'static str, &'static str)],
+}
+
+/// The rules in order: the first that matches decides.
+pub const RULES: &[Rule] = &[
+    Rule {
+        family: Family::Nccl,
+        pattern: Pattern::ShortPrefix("nccl"),
+        examples: &[
+            // Up to 2.7, then 2.8 to 2.18, then 2.19 and later; symmetric kernels since 2.27 and 2.28.
+            ("ncclAllReduceRingLLKernel_sum_f32", "ncclAllReduceRingLLKernel_sum_f32(ncclColl)"),
+            ("ncclKernel_AllReduce_RING_LL_Sum_float", "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm *, unsigned long, ncclWork *)"),
+            (
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)",
+            ),
+            ("ncclDevKernel_Generic", "ncclDevKernel_Generic(ncclDevComm *, unsigned long, ncclWork *)"),
+            ("ncclSymDevKernel_AllGather_LL", "ncclSymDevKernel_AllGather_LL(ncclSymDevArgs)"),
+            ("ncclSymkDevKernel_AllReduce_AGxLL_R_sum_bf16", "ncclSymkDevKernel_AllReduce_AGxLL_R_sum_bf16(ncclSymkDevWorkArgs)"),
+        ],
+    },
+    Rule {
+        family: Family::Nccl,
+        pattern: Pattern::ShortPrefix("oneRankReduce"),
+        examples: &[(
+            "oneRankReduce",
+            "void <unnamed>::oneRankReduce<FuncPreMulSum<float>>(void *, void *, unsigned long, unsigned long, bool)",
+        )],
+    },
+    Rule {
+        family: Family::SymmetricMemory,
+        pattern: Pattern::ShortPrefix("one_shot_all_reduce"),
+        examples: &[(
+            "one_shot_all_reduce_kernel",
+            "void <unnamed>::one_shot_all_reduce_kernel<c10::BFloat16, (int)16, (int)8>(T1 **, T1 *)",
+        )],
+    },
+    Rule {
+        family: Family::SymmetricMemory,
+        pattern: Pattern::ShortPrefix("two_shot_all_reduce"),
+        examples: &[
+            ("two_shot_all_reduce_kernel", "void <unnamed>::two_shot_all_reduce_kernel<float, (int)16, (int)8>(T1 **, T1 *)"),
+            ("two_shot_all_reduce_kernel_inplace", "void <unnamed>::two_shot_all_reduce_kernel_inplace<float, (int)16, (int)8>(T1 **)"),
+        ],
+    },
+    Rule {
+        family: Family::SymmetricMemory,
+        pattern: Pattern::ShortPrefix("multimem_"),
+        examples: &[
+            ("multimem_all_reduce_kernel", "void <unnamed>::multimem_all_reduce_kernel<c10::BFloat16, (int)16>(T1 *)"),
+            ("multimem_one_shot_all_reduce_kernel", "void <unnamed>::multimem_one_shot_all_reduce_kernel<float, (int)16>(T1 *)"),
+            ("multimem_all_gather_kernel", "void <unnamed>::multimem_all_gather_kernel<(int)16>(char *)"),
+        ],
+    },
+    Rule {
+        family: Family::CustomAllReduce,
+        pattern: Pattern::ShortPrefix("cross_device_reduce"),
+        examples: &[
+            ("cross_device_reduce_1stage", "void vllm::cross_device_reduce_1stage<__nv_bfloat16, (int)8>(vllm::RankData *)"),
+            ("cross_device_reduce_2stage", "void sglang::cross_device_reduce_2stage<__half, (int)4>(sglang::RankData *)"),
+        ],
+    },
+    Rule {
+        family: Family::Nvshmem,
+        pattern: Pattern::ShortPrefix("nvshmem"),
+        examples: &[
+            ("nvshmemi_barrier_all_kernel", "nvshmemi_barrier_all_kernel()"),
+            ("nvshmemx_alltoall_kernel", "nvshmemx_alltoall_kernel(int)"),
+        ],
+    },
+    Rule {
+        family: Family::DeepEp,
+        pattern: Pattern::DemangledContains("deep_ep::"),
+        examples: &[
+            ("dispatch", "void deep_ep::intranode::dispatch<(int)8, (int)768, (int)8192>(int4 *, float *)"),
+            ("combine", "void deep_ep::legacy::internode_ll::combine<(bool)0, (int)7168, (int)9>(void *, void *)"),
+            ("notify_dispatch", "void deep_ep::internode::notify_dispatch<(bool)0, (int)2>(const int *, int *)"),
+        ],
+    },
+    Rule {
+        family: Family::Mscclpp,
+        pattern: Pattern::DemangledContains("mscclpp::"),
+        examples: &[
+            ("executionKernel", "void mscclpp::executionKernel<float, mscclpp::LL16Packet, (bool)0>(int, T1 *)"),
+            ("allreducePacket", "void mscclpp::collective::allreducePacket<(mscclpp::ReduceOp)0, __half>(T2 *, T2 *)"),
+        ],
+    },
+    Rule {
+        family: Family::Userbuffers,
+        pattern: Pattern::ShortPrefix("userbuffers_"),
+        examples: &[("userbuffers_fp16_sum_inplace_gpu_rw_ag", "void userbuffers_fp16_sum_inplace_gpu_rw_ag<(int)2>(int, int)")],
+    },
+    // The point-to-point kernels of the same library put a `k` in front.
+    Rule {
+        family: Family::Userbuffers,
+        pattern: Pattern::ShortPrefix("kuserbuffers_"),
+        examples: &[
+            ("kuserbuffers_pushsend", "kuserbuffers_pushsend(int *, int *, int4 *, int4 *, int)"),
+            ("kuserbuffers_pushrecv", "kuserbuffers_pushrecv(int, int, int, int *, int *, int)"),
+        ],
+    },
+];
+
+/// The table, with the user's own pattern after it.
+#[derive(Debug, Clone, Default)]
+pub struct Classifier {
+    user: Option<Regex>,
+}
+
+impl Classifier {
+    /// The built-in rules and, where given, `comm_regex`: a kernel whose short or demangled name it matches is communication too.
+    ///
+    /// # Errors
+    /// If `comm_regex` is no regular expression.
+    pub fn new(comm_regex: Option<&str>) -> Result<Self> {
+        let user = comm_regex.map(Regex::new).transpose().map_err(|e| {
+            Error::usage(format!("--comm-regex is no valid regular expression: {e}")).with_hint("e.g. --comm-regex '^allreduce_fusion'")
+        })?;
+        Ok(Self { user })
+    }
+
+    /// The family of a communication kernel; `None` for compute.
+    pub fn kernel(&self, short_name: &str, demangled: &str) -> Option<Family> {
+        let built_in = RULES.iter().find(|rule| match rule.pattern {
+            Pattern::ShortPrefix(prefix) => short_name.starts_with(prefix),
+            Pattern::DemangledContains(part) => demangled.contains(part),
+        });
+        let user = || self.user.as_ref().filter(|re| re.is_match(short_name) || re.is_match(demangled)).map(|_| Family::User);
+        built_in.map(|rule| rule.family).or_else(user)
+    }
+}
+
+/// What stands between `nccl` and the operation in a kernel's name, by naming generation (up to 2.7: nothing).
+const NCCL_GENERATIONS: [&str; 4] = ["SymkDevKernel_", "SymDevKernel_", "DevKernel_", "Kernel_"];
+
+/// The operation that an NCCL kernel is named after; `None` if the name holds none (`ncclDevKernel_Generic`, other libraries).
+///
+/// Only this much of a name can be trusted: NCCL specialises few variants, so algorithm, protocol and reduction in it
+/// are not those that ran, and a kernel that carries a group of operations is named after one of them.
+pub fn op(short_name: &str) -> Option<CommOp> {
+    let name = short_name.strip_prefix("nccl")?;
+    let name = NCCL_GENERATIONS.iter().find_map(|generation| name.strip_prefix(generation)).unwrap_or(name);
+    // Longer names first: `ReduceScatter` starts with `Reduce`.
+    const OPS: [&str; 10] =
+        ["ReduceScatter", "AllReduce", "AllGather", "AlltoAll", "AllToAll", "Broadcast", "SendRecv", "Reduce", "Gather", "Scatter"];
+    let op = OPS.iter().find(|op| name.strip_prefix(**op).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_lowercase())))?;
+    CommOp::parse(op)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_is_found_by_its_own_rule() {
+        let classifier = Classifier::default();
+        for (i, rule) in RULES.iter().enumerate() {
+            assert!(!rule.examples.is_empty(), "rule {i} has no example");
+            for (short, demangled) in rule.examples {
+                assert_eq!(classifier.kernel(short, demangled), Some(rule.family), "{short}");
+                // No earlier rule may take it: then this one would be dead.
+                let first = RULES.iter().position(|r| match r.pattern {
+                    Pattern::ShortPrefix(p) => short.starts_with(p),
+                    Pattern::DemangledContains(p) => demangled.contains(p),
+                });
+                assert_eq!(first, Some(i), "{short}");
+            }
+        }
+    }
+
+    #[test]
+    fn near_misses_stay_compute() {
+        let near_misses = [
+            ("reduce_kernel", "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float>>(T3)"),
+            ("splitKreduce_kernel", "void cublasLt::splitKreduce_kernel<(int)32, (int)16, int, float>(float *)"),
+            ("nll_loss_forward_reduce_cuda_kernel_2d", "void at::native::<unnamed>::nll_loss_forward_reduce_cuda_kernel_2d<float>(T1 *)"),
+            ("DeviceReduceKernel", "void cub::CUB_200200_900_NS::DeviceReduceKernel<cub::DeviceReducePolicy>(float *)"),
+            ("DeviceScanKernel", "void cub::DispatchScan<cub::DeviceScanPolicy>::DeviceScanKernel(float *)"),
+            ("dispatch", "void my_moe::dispatch<(int)8>(int4 *)"),
+            ("combine", "combine(float *, float *)"),
+            ("vectorized_gather_kernel", "void at::native::vectorized_gather_kernel<(int)16, long>(char *)"),
+            ("indexSelectLargeIndex", "void at::native::<unnamed>::indexSelectLargeIndex<float, long>(T1)"),
+            // Fused with a norm, so partly compute; the definition leaves it to --comm-regex.
+            ("allreduce_fusion_kernel_oneshot_lamport", "void tensorrt_llm::allreduce_fusion_kernel_oneshot_lamport<__half>(T1)"),
+            // Upper case, or the word in another place: not NCCL's.
+            ("NcclLikeKernel", "NcclLikeKernel()"),
+            ("my_ncclKernel_AllReduce", "my_ncclKernel_AllReduce()"),
+            ("multimember_sort", "multimember_sort(int *)"),
+            ("", ""),
+        ];
+        let classifier = Classifier::default();
+        for (short, demangled) in near_misses {
+            assert_eq!(classifier.kernel(short, demangled), None, "{short}");
+        }
+    }
+
+    #[test]
+    fn the_users_pattern_adds_and_never_takes_away() {
+        let classifier = Classifier::new(Some("allreduce_fusion|^nccl|my_moe::")).expect("a valid pattern");
+        assert_eq!(classifier.kernel("allreduce_fusion_kernel", "allreduce_fusion_kernel()"), Some(Family::User));
+        assert_eq!(classifier.kernel("dispatch", "void my_moe::dispatch<(int)8>(int4 *)"), Some(Family::User));
+        assert_eq!(classifier.kernel("ncclDevKernel_SendRecv", ""), Some(Family::Nccl));
+        assert_eq!(classifier.kernel("reduce_kernel", "void at::native::reduce_kernel<float>()"), None);
+    }
+
+    #[test]
+    fn a_bad_pattern_is_wrong_usage() {
+        let error = Classifier::new(Some("(")).expect_err("an open group");
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("--comm-regex"), "{error}");
+    }
+
+    #[test]
+    fn the_operation_is_read_from_every_naming_generation() {
+        let cases = [
+            // Up to 2.7.
+            ("ncclAllReduceRingLLKernel_sum_f32", Some(CommOp::AllReduce)),
+            ("ncclAllReduceTreeLLKernel_sum_f16", Some(CommOp::AllReduce)),
+            ("ncclReduceScatterRingLLKernel_sum_i8", Some(CommOp::ReduceScatter)),
+            ("ncclReduceRingLLKernel_sum_f32", Some(CommOp::Reduce)),
+            ("ncclBroadcastRingLLKernel_copy_i8", Some(CommOp::Broadcast)),
+            ("ncclAllGatherRingLLKernel_copy_i8", Some(CommOp::AllGather)),
+            ("ncclSendRecvKernel_copy_i8", Some(CommOp::SendRecv)),
+            // 2.8 to 2.18.
+            ("ncclKernel_AllReduce_RING_LL_Sum_float", Some(CommOp::AllReduce)),
+            ("ncclKernel_ReduceScatter_RING_LL_Sum_int8_t", Some(CommOp::ReduceScatter)),
+            ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t", Some(CommOp::SendRecv)),
+            // 2.19 and later.
+            ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", Some(CommOp::AllReduce)),
+            ("ncclDevKernel_Reduce_Sum_f32_RING_LL", Some(CommOp::Reduce)),
+            ("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", Some(CommOp::ReduceScatter)),
+            ("ncclDevKernel_Broadcast_RING_LL", Some(CommOp::Broadcast)),
+            ("ncclDevKernel_AllGather_RING_LL", Some(CommOp::AllGather)),
+            ("ncclDevKernel_SendRecv", Some(CommOp::SendRecv)),
+            // Symmetric, 2.27 and 2.28.
+            ("ncclSymDevKernel_AllReduce_RSxLDMC_AGxSTMC_sum_f32", Some(CommOp::AllReduce)),
+            ("ncclSymkDevKernel_ReduceScatter_LDMC_sum_bf16", Some(CommOp::ReduceScatter)),
+            ("ncclSymkDevKernel_AllGather_STMC", Some(CommOp::AllGather)),
+            // Names without an operation.
+            ("ncclDevKernel_Generic", None),
+            ("ncclKernel_Reducer", None),
+            ("ncclDevKernel_", None),
+            ("nccl", None),
+            ("oneRankReduce", None),
+            ("reduce_kernel", None),
+            ("AllReduce", None),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(op(name), expected, "{name}");
+        }
+    }
+}

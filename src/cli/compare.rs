@@ -1,0 +1,211 @@
+//! `nsysnccl compare`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use rayon::prelude::*;
+
+use super::Outcome;
+use super::output::OutputArgs;
+use super::progress::Progress;
+use super::report::StepArgs;
+use crate::compare::group::{self, Files, Group};
+use crate::compare::{MIN_EFFECT, Scaling, Settings, VariantInput, compare, manifest, told};
+use crate::error::Kind;
+use crate::warning::Warning;
+use crate::{Error, Result, pipeline, render};
+
+const EXAMPLES: &str = "Examples:
+  nsysnccl compare before='ddp_*.sqlite' after='view_*.sqlite'
+  nsysnccl compare ddp_*.sqlite view_*.sqlite --baseline ddp      grouped by name without the rank
+  nsysnccl compare ddp='run1_*.sqlite' ddp='run2_*.sqlite' view='view_*.sqlite'
+                                                                  the same name again is a repeat
+  nsysnccl compare base='main_*.sqlite' change='pr_*.sqlite' --gate 5 -o comparison.md
+
+nsysnccl.toml, read if no report is named (or with --manifest):
+  baseline = \"ddp\"
+  [[variant]]
+  name = \"ddp\"
+  reports = [\"ddp_*.sqlite\"]
+  inspector = [\"ddp_inspector\"]
+  [[variant]]
+  name = \"view\"
+  reports = [\"view_*.sqlite\"]
+  options = [\"gradient_as_bucket_view\"]
+  notes = \"gradients live in the buckets\"";
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CompareArgs {
+    /// Variants: NAME='FILES' (the same name again is a repeat), or reports that are grouped by their name without the rank
+    #[arg(value_name = "[NAME=]REPORT.sqlite")]
+    pub inputs: Vec<String>,
+    /// Variants from a file [default: nsysnccl.toml if no report is named]
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
+    /// The variant that the others are compared with [default: the first]
+    #[arg(long, value_name = "NAME")]
+    pub baseline: Option<String>,
+    /// The smallest change of the step time that counts, as a share [default: 0.01]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub min_effect: Option<f64>,
+    /// An option that a variant uses, e.g. view=gradient_as_bucket_view or b=bucket=100: checked against counts and bytes.
+    /// `NAME=none` stops guesses from its name. May be given several times
+    #[arg(long, value_name = "NAME=OPTION")]
+    pub option: Vec<String>,
+    /// What stays the same when the number of ranks changes: each rank's work, or that of all ranks together
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub scaling: Option<ScalingKind>,
+    /// Leave out every outlier step, not only a first one
+    #[arg(long)]
+    pub exclude_outliers: bool,
+    /// Exit with status 1 if a variant is slower than the baseline by more than PCT percent, or if the captures leave that open
+    #[arg(long, value_name = "PCT", value_parser = parse_percent)]
+    pub gate: Option<f64>,
+    /// How steps and ranks are found.
+    #[command(flatten)]
+    pub steps: StepArgs,
+    /// Where the comparison goes.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// [`Scaling`] as it is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ScalingKind {
+    /// Each rank does the same work.
+    Weak,
+    /// All ranks together do the same work.
+    Strong,
+}
+
+fn parse_share(text: &str) -> std::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..1.0).contains(&share) => Ok(share),
+        _ => Err("give a share between 0 and 1: 0.01 is 1 %".to_owned()),
+    }
+}
+
+fn parse_percent(text: &str) -> std::result::Result<f64, String> {
+    match text.trim_end_matches('%').trim().parse::<f64>() {
+        Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
+        _ => Err("give a percentage, e.g. 5".to_owned()),
+    }
+}
+
+/// Runs `compare`.
+///
+/// # Errors
+/// See [`group::group`], [`manifest::read`], [`pipeline::build`] and [`compare`]; a file that cannot be written.
+pub fn run(args: &CompareArgs) -> Result<Outcome> {
+    args.output.files()?;
+    let mut groups = group::group(&args.inputs)?;
+    let manifest = match manifest_path(args) {
+        Some(path) => manifest::read(&path)?,
+        None => manifest::Manifest::default(),
+    };
+    for group in manifest.groups {
+        add(&mut groups, group)?;
+    }
+    add_options(&mut groups, &args.option)?;
+    if groups.is_empty() {
+        return Err(Error::usage("no variant was named").with_hint("name reports: nsysnccl compare before='a_*.sqlite' after='b_*.sqlite'"));
+    }
+    let settings = Settings {
+        baseline: args.baseline.clone().or(manifest.baseline),
+        min_effect: args.min_effect.or(manifest.min_effect).unwrap_or(MIN_EFFECT),
+        scaling: args.scaling.map(|kind| if kind == ScalingKind::Weak { Scaling::Weak } else { Scaling::Strong }).or(manifest.scaling),
+        exclude_outliers: args.exclude_outliers,
+        gate_percent: args.gate,
+    };
+    let (comparison, complete) = args.steps.in_pool(|| {
+        let Read { variants, unusable } = read(&groups, args)?;
+        let mut comparison = compare(&variants, &settings)?;
+        comparison.warnings.extend(unusable.iter().map(|error| Warning::new("unusable-input", format!("Left out: {error}."))));
+        Ok((comparison, unusable.is_empty()))
+    })?;
+    args.output.emit(|format, style| Ok(render::compare::render(&comparison, format, &style)))?;
+    Ok(match &comparison.gate {
+        Some(gate) if !gate.passed() => Outcome::GateFailed,
+        _ if complete => Outcome::Done,
+        _ => Outcome::Incomplete,
+    })
+}
+
+/// The manifest to read: the one that is named, or the usual one if no report is.
+fn manifest_path(args: &CompareArgs) -> Option<PathBuf> {
+    let usual = || Some(PathBuf::from(manifest::FILE_NAME)).filter(|path| args.inputs.is_empty() && path.exists());
+    args.manifest.clone().or_else(usual)
+}
+
+/// Adds the captures of a group to the variant of its name.
+fn add(groups: &mut Vec<Group>, group: Group) -> Result<()> {
+    for files in group.captures {
+        group::add_capture(groups, &group.name, files)?;
+    }
+    if let Some(known) = groups.iter_mut().find(|known| known.name == group.name) {
+        known.options.extend(group.options);
+        known.notes = known.notes.take().or(group.notes);
+    }
+    Ok(())
+}
+
+/// Adds what `--option NAME=OPTION` says. A name may hold `=` itself, so the longest one that fits counts.
+fn add_options(groups: &mut [Group], options: &[String]) -> Result<()> {
+    for text in options {
+        let fitting = groups.iter_mut().filter(|group| text.strip_prefix(group.name.as_str()).is_some_and(|rest| rest.starts_with('=')));
+        let Some(group) = fitting.max_by_key(|group| group.name.len()) else {
+            return Err(Error::usage(format!("--option {text} names none of the variants")).with_hint("give --option NAME=OPTION"));
+        };
+        match &text[group.name.len() + 1..] {
+            "none" => group.no_guesses = true,
+            option => group.options.push(told(option, "--option")?),
+        }
+    }
+    Ok(())
+}
+
+/// What became of the files.
+struct Read {
+    variants: Vec<VariantInput>,
+    /// What could not be used.
+    unusable: Vec<Error>,
+}
+
+/// Builds a report of every capture.
+fn read(groups: &[Group], args: &CompareArgs) -> Result<Read> {
+    let captures: Vec<(usize, &Files)> = groups.iter().enumerate().flat_map(|(at, g)| g.captures.iter().map(move |c| (at, c))).collect();
+    let total = captures.iter().map(|(_, files)| files.reports.len() as u64).sum();
+    let progress = Progress::new(total, "reading reports", args.output.quiet);
+    let options = args.steps.options();
+    let built: Vec<Result<pipeline::Built>> =
+        captures.par_iter().map(|(_, files)| pipeline::build(&files.reports, &options, || progress.tick())).collect();
+    let empty = |group: &Group| VariantInput {
+        name: group.name.clone(),
+        captures: Vec::new(),
+        options: group.options.clone(),
+        guess_options: !group.no_guesses,
+        notes: group.notes.clone(),
+    };
+    let mut variants: Vec<VariantInput> = groups.iter().map(empty).collect();
+    let mut unusable = Vec::new();
+    for ((at, files), built) in captures.into_iter().zip(built) {
+        match built {
+            Ok(built) => {
+                variants[at].captures.push(built.report);
+                unusable.extend(built.unusable);
+            }
+            Err(error) if args.steps.keep_going && error.kind == Kind::Input => unusable.push(error),
+            Err(error) => return Err(explained(error, &groups[at].name, files)),
+        }
+    }
+    variants.retain(|variant| !variant.captures.is_empty());
+    Ok(Read { variants, unusable })
+}
+
+/// An error about one capture names the variant, and if its files are evidently several captures it says how to name them.
+fn explained(error: Error, name: &str, files: &Files) -> Error {
+    let hint = group::as_repeats(name, &files.reports).or_else(|| error.hint.clone());
+    Error { fact: format!("{} (variant '{name}')", error.fact), hint, ..error }
+}

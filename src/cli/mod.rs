@@ -1,0 +1,86 @@
+//! What was typed, and what runs for it.
+
+pub mod compare;
+pub mod inputs;
+pub mod output;
+pub mod progress;
+pub mod report;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::Result;
+
+const EXIT_STATUS: &str = "Exit status:
+  0  done
+  1  a --gate failed or was inconclusive
+  2  wrong usage
+  3  an input could not be read or holds nothing to report; nothing is written
+  4  done, but some inputs were unusable (--keep-going)";
+
+/// How much of a training step is communication, whether it hides behind compute, and whether a change helped.
+#[derive(Debug, Parser)]
+#[command(name = "nsysnccl", version, about, after_help = EXIT_STATUS, max_term_width = 120)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Report on one run: what share of each step is communication, what of it is exposed, what overlaps, copies, idle.
+    Report(Box<report::ReportArgs>),
+    /// Compare variants of one program: which change helped, by how much, and why.
+    Compare(Box<compare::CompareArgs>),
+    /// Write shell completions to standard output.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write a man page to standard output.
+    Man,
+}
+
+/// How a command that did not fail ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything was done.
+    Done,
+    /// A gate failed or was inconclusive.
+    GateFailed,
+    /// Done without some inputs, which were named.
+    Incomplete,
+}
+
+impl Outcome {
+    /// The exit status.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Outcome::Done => 0,
+            Outcome::GateFailed => 1,
+            Outcome::Incomplete => 4,
+        }
+    }
+}
+
+/// Runs what was typed.
+pub fn run(cli: &Cli) -> Result<Outcome> {
+    match &cli.command {
+        Command::Report(args) => return report::run(args),
+        Command::Compare(args) => return compare::run(args),
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "nsysnccl", &mut text);
+            output::to_stdout(&String::from_utf8_lossy(&text))?;
+        }
+        Command::Man => {
+            let mut text = Vec::new();
+            clap_mangen::Man::new(Cli::command())
+                .render(&mut text)
+                .map_err(|e| crate::Error::usage(format!("the man page could not be made: {e}")))?;
+            output::to_stdout(&String::from_utf8_lossy(&text))?;
+        }
+    }
+    Ok(Outcome::Done)
+}

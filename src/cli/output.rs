@@ -1,0 +1,142 @@
+//! Where finished text goes: standard output, or files that appear whole or not at all.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ColorChoice};
+
+use crate::render::{Format, Style};
+use crate::{Error, Result};
+
+/// Columns of a table that no terminal shows.
+const PIPE_WIDTH: usize = 100;
+
+/// Options of every command that prints.
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// Format on standard output [default: terminal, or nothing if --output is given]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// Write a file; its ending (.txt .md .html .json .csv) chooses the format. May be given several times
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Vec<PathBuf>,
+    /// Colours in terminal output
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorChoice,
+    /// Columns of terminal output [default: the terminal's, 100 in a pipe]
+    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=1000))]
+    pub width: Option<u16>,
+    /// No progress and no notes on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// More notes on standard error
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+impl OutputArgs {
+    /// Each file with the format that its ending asks for.
+    ///
+    /// # Errors
+    /// An ending that means no format, or one file twice.
+    pub fn files(&self) -> Result<Vec<(&Path, Format)>> {
+        let mut files: Vec<(&Path, Format)> = Vec::with_capacity(self.output.len());
+        for path in &self.output {
+            let format = Format::of_path(path).ok_or_else(|| {
+                Error::usage(format!("the ending of '{}' does not say which format to write", path.display()))
+                    .with_hint("end the name in .txt, .md, .html, .json or .csv")
+            })?;
+            if files.iter().any(|(other, _)| other == path) {
+                return Err(Error::usage(format!("'{}' is to be written twice", path.display())));
+            }
+            files.push((path, format));
+        }
+        Ok(files)
+    }
+
+    /// The format for standard output, `None` if nothing goes there.
+    pub fn stdout_format(&self) -> Option<Format> {
+        self.format.or_else(|| self.output.is_empty().then_some(Format::Terminal))
+    }
+
+    /// Width and colours of terminal output.
+    pub fn style(&self) -> Style {
+        let terminal = std::io::stdout().is_terminal();
+        let width = match self.width {
+            Some(columns) => usize::from(columns),
+            None if terminal => terminal_size::terminal_size().map_or(PIPE_WIDTH, |(w, _)| usize::from(w.0).max(40)),
+            None => PIPE_WIDTH,
+        };
+        let color = match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never,
+        };
+        Style { width, color }
+    }
+
+    /// Renders everything that was asked for, then writes it: files first, each whole or not at all, then standard output.
+    ///
+    /// # Errors
+    /// A file's ending that means no format, a failing renderer, a file that cannot be written.
+    pub fn emit(&self, render: impl Fn(Format, Style) -> Result<String>) -> Result<()> {
+        let files = self.files()?;
+        let plain = Style { width: self.width.map_or(PIPE_WIDTH, usize::from), color: false };
+        let mut finished = Vec::with_capacity(files.len());
+        for (path, format) in files {
+            finished.push((path, render(format, plain)?));
+        }
+        let stdout = self.stdout_format().map(|format| render(format, self.style())).transpose()?;
+        write_files(&finished)?;
+        match stdout {
+            Some(text) => to_stdout(&text),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes every file beside its final name first and renames only when all are complete.
+///
+/// # Errors
+/// The first file that cannot be written; nothing is left behind then.
+pub fn write_files(files: &[(&Path, String)]) -> Result<()> {
+    let mut staged: Vec<(PathBuf, &Path)> = Vec::with_capacity(files.len());
+    let result = files.iter().try_for_each(|(path, text)| {
+        let temporary = temporary_name(path);
+        staged.push((temporary.clone(), path));
+        std::fs::write(&temporary, text).map_err(|e| {
+            Error::output(path, format!("cannot be written: {e}")).with_hint("check that its folder exists and may be written to")
+        })
+    });
+    let result = result.and_then(|()| {
+        staged.iter().try_for_each(|(temporary, path)| {
+            std::fs::rename(temporary, path).map_err(|e| Error::output(path, format!("cannot be put in place: {e}")))
+        })
+    });
+    if result.is_err() {
+        for (temporary, _) in &staged {
+            // Best effort: the error that is reported is the first one.
+            let _ = std::fs::remove_file(temporary);
+        }
+    }
+    result
+}
+
+fn temporary_name(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.tmp", std::process::id()));
+    path.with_file_name(name)
+}
+
+/// Writes text to standard output; a closed pipe is success.
+///
+/// # Errors
+/// Standard output cannot be written to for another reason.
+pub fn to_stdout(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::output(Path::new("standard output"), e.to_string())),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,152 @@
+//! `nsysnccl report`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::Outcome;
+use super::output::OutputArgs;
+use super::progress::Progress;
+use crate::pipeline::{self, Options, StepChoice};
+use crate::render;
+use crate::{Error, Result};
+
+/// What a step's window is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Window {
+    /// Where the step's work ran on the GPU.
+    Gpu,
+    /// The NVTX range on the CPU.
+    Cpu,
+}
+
+/// Options that change how steps and ranks are found; `report` and `compare` share them.
+#[derive(Debug, Args)]
+pub struct StepArgs {
+    /// Regular expression for the text of step ranges, or `whole` for the whole capture as one step
+    #[arg(long, value_name = "REGEX|whole", conflicts_with = "step_kernel")]
+    pub step: Option<String>,
+    /// A step starts with each kernel whose name matches
+    #[arg(long, value_name = "REGEX")]
+    pub step_kernel: Option<String>,
+    /// What a step's window is: where its work ran on the GPU, or the NVTX range on the CPU
+    #[arg(long, value_enum, default_value = "gpu")]
+    pub window: Window,
+    /// Keep the first captured step in summaries even if it is an outlier
+    #[arg(long)]
+    pub keep_first: bool,
+    /// Drop the first N step ranges of each rank
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skip: usize,
+    /// Ranks to report on, e.g. 0,3-5
+    #[arg(long, value_name = "LIST", value_parser = parse_ranks)]
+    pub ranks: Option<RankList>,
+    /// Take the rank from the file name: a regular expression with a group named `rank`
+    #[arg(long, value_name = "REGEX")]
+    pub rank_regex: Option<String>,
+    /// Kernels whose name matches are communication too
+    #[arg(long, value_name = "REGEX")]
+    pub comm_regex: Option<String>,
+    /// Worker threads [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Go on without inputs that cannot be used, name them, and exit with status 4
+    #[arg(long)]
+    pub keep_going: bool,
+}
+
+/// A list of ranks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RankList(pub Vec<u32>);
+
+fn parse_ranks(text: &str) -> std::result::Result<RankList, String> {
+    let number = |text: &str| text.trim().parse::<u32>().map_err(|_| format!("'{text}' is no rank"));
+    let mut list = Vec::new();
+    for part in text.split(',') {
+        match part.split_once('-') {
+            None => list.push(number(part)?),
+            Some((first, last)) => {
+                let (first, last) = (number(first)?, number(last)?);
+                if first > last || last - first > 1_000_000 {
+                    return Err(format!("'{part}' is no range of ranks"));
+                }
+                list.extend(first..=last);
+            }
+        }
+    }
+    list.sort_unstable();
+    list.dedup();
+    Ok(RankList(list))
+}
+
+impl StepArgs {
+    /// The options of the pipeline.
+    pub fn options(&self) -> Options {
+        let step = match (&self.step, &self.step_kernel) {
+            (_, Some(kernel)) => StepChoice::Kernel(kernel.clone()),
+            (Some(word), None) if word == "whole" => StepChoice::Whole,
+            (Some(pattern), None) => StepChoice::Pattern(pattern.clone()),
+            (None, None) => StepChoice::Automatic,
+        };
+        Options {
+            step,
+            cpu_windows: self.window == Window::Cpu,
+            skip: self.skip,
+            keep_first: self.keep_first,
+            ranks: self.ranks.as_ref().map(|list| list.0.clone()),
+            rank_regex: self.rank_regex.clone(),
+            comm_regex: self.comm_regex.clone(),
+            keep_going: self.keep_going,
+            ..Options::default()
+        }
+    }
+
+    /// Runs `work` with the asked-for number of threads.
+    ///
+    /// # Errors
+    /// Whatever `work` fails with, or threads that cannot be started.
+    pub fn in_pool<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let threads = self.threads.map_or(0, usize::from);
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .map_err(|e| Error::usage(format!("--threads {threads}: threads cannot be started: {e}")))?;
+        pool.install(work)
+    }
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Reports of one run, exported with `nsys export --type sqlite`; patterns like 'ddp_*.sqlite' are expanded
+    #[arg(required = true, value_name = "REPORT.sqlite")]
+    pub reports: Vec<PathBuf>,
+    /// NCCL logs of the run (NCCL_DEBUG=INFO): which transport each pair of ranks uses
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub nccl_log: Vec<PathBuf>,
+    /// Output of `nvidia-smi topo -m` on the run's machine: which transport would be possible
+    #[arg(long, value_name = "FILE")]
+    pub topo: Option<PathBuf>,
+    /// How steps and ranks are found.
+    #[command(flatten)]
+    pub steps: StepArgs,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Runs `report`.
+///
+/// # Errors
+/// See [`pipeline::build`]; a file that cannot be written.
+pub fn run(args: &ReportArgs) -> Result<Outcome> {
+    args.output.files()?;
+    let paths = super::inputs::expand(&args.reports)?;
+    let options = Options { nccl_logs: super::inputs::expand(&args.nccl_log)?, topology: args.topo.clone(), ..args.steps.options() };
+    let built = args.steps.in_pool(|| {
+        let progress = Progress::new(paths.len() as u64, "reading reports", args.output.quiet);
+        pipeline::build(&paths, &options, || progress.tick())
+    })?;
+    args.output.emit(|format, style| Ok(render::render(&built.report, format, &style)))?;
+    Ok(if built.unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
+}

@@ -1,0 +1,267 @@
+//! Whether a variant helped: from the interval of its speed-up, unless its captures do not carry a verdict.
+
+use crate::model::metric::Metric;
+use crate::report::Report;
+use crate::stats;
+use crate::units;
+
+use super::{CONFIDENCE, Capture, Parts, Variant, Verdict, sample};
+
+/// Fewest steps of a variant that carry a verdict.
+const FEWEST_STEPS: usize = 3;
+/// Fewer steps than these make a rough interval.
+const ROUGH_STEPS: usize = 6;
+/// Outlier steps of one variant that are tried one by one; more than these are no single culprit.
+const OUTLIERS_TRIED: usize = 8;
+/// A variant that computes less than this share of the baseline's time does not do its work.
+const LEAST_COMPUTE: f64 = 0.05;
+
+/// One variant as a sample of step times.
+pub(super) struct Side<'a> {
+    variant: &'a Variant,
+    reports: &'a [Report],
+    exclude_outliers: bool,
+    /// Step times (ns) that count, by capture.
+    times: Vec<Vec<i64>>,
+    seed: u64,
+    draws: Vec<f64>,
+}
+
+/// A verdict and what it rests on.
+pub(super) struct Judgement {
+    pub speedup: Option<f64>,
+    pub interval: Option<[f64; 2]>,
+    pub verdict: Verdict,
+    pub why: String,
+    /// True if the captures carry no verdict, however narrow the interval is.
+    pub undecided: bool,
+}
+
+impl<'a> Side<'a> {
+    /// The sample of a variant. The two sides of a comparison need different seeds, so that their resamples are independent.
+    pub(super) fn new(reports: &'a [Report], variant: &'a Variant, exclude_outliers: bool, seed: u64) -> Self {
+        let times: Vec<Vec<i64>> = reports.iter().map(|report| sample::step_times(report, exclude_outliers)).collect();
+        let draws = stats::resampled_medians(&times, stats::DRAWS, seed);
+        Self { variant, reports, exclude_outliers, times, seed, draws }
+    }
+
+    fn steps(&self) -> usize {
+        self.times.iter().map(Vec::len).sum()
+    }
+
+    /// ln(max / min) of the captures' medians: how much captures of the same thing differ.
+    fn repeat_spread(&self) -> f64 {
+        let medians = self.capture_medians();
+        let (min, max) = (medians.iter().copied().fold(f64::INFINITY, f64::min), medians.iter().copied().fold(0.0, f64::max));
+        if medians.len() < 2 || min <= 0.0 { 0.0 } else { (max / min).ln() }
+    }
+
+    fn capture_medians(&self) -> Vec<f64> {
+        self.times.iter().filter_map(|times| sample::typical_step(std::slice::from_ref(times))).collect()
+    }
+
+    /// The median of GPU time of one kind, ns.
+    fn typical(&self, metric: Metric) -> f64 {
+        self.variant.summary.median(metric).unwrap_or(0.0)
+    }
+
+    fn name(&self) -> &str {
+        &self.variant.name
+    }
+
+    /// Why these captures carry no verdict by themselves.
+    fn too_few_steps(&self) -> Option<String> {
+        let (counted, all) = (self.steps(), self.reports.iter().map(|r| r.steps.len()).sum::<usize>());
+        if counted >= FEWEST_STEPS {
+            return None;
+        }
+        let left_out = self.reports.iter().flat_map(|r| &r.steps).find(|step| step.outlier && !step.counted);
+        let reason = match left_out.and_then(|step| Some((step, step.values.int(Metric::StepNs)?))) {
+            Some((step, ns)) if counted + 1 == all => {
+                format!(" (the first, '{}' with {}, is an outlier and left out)", step.name, units::time(ns))
+            }
+            _ if counted < all => format!(" of {all}"),
+            _ => String::new(),
+        };
+        Some(format!(
+            "'{}' has only {} that count{}{reason}: a verdict needs at least {FEWEST_STEPS}. Capture more steps.",
+            self.name(),
+            units::plural(counted, "step"),
+            if counted == 1 { "s" } else { "" },
+        ))
+    }
+
+    /// The same sample without one step.
+    fn without(&self, capture: usize, step: usize) -> Vec<f64> {
+        let mut times = self.times.clone();
+        if let Some(times) = times.get_mut(capture)
+            && step < times.len()
+        {
+            times.remove(step);
+        }
+        stats::resampled_medians(&times, stats::DRAWS, self.seed)
+    }
+
+    /// Outlier steps that count: capture, position among the steps that count, text, time (ns).
+    fn outliers(&self) -> impl Iterator<Item = (usize, usize, &str, i64)> {
+        self.reports.iter().enumerate().flat_map(|(capture, report)| {
+            sample::counted(report, self.exclude_outliers)
+                .enumerate()
+                .filter(|(_, step)| step.outlier)
+                .filter_map(move |(at, step)| Some((capture, at, step.name.as_str(), step.values.int(Metric::StepNs)?)))
+        })
+    }
+}
+
+/// The verdict that an interval gives: `e` is the smallest effect that counts.
+fn by_interval([lo, hi]: [f64; 2], e: f64) -> Verdict {
+    let (slow, fast) = (1.0 / (1.0 + e), 1.0 + e);
+    if lo > fast {
+        Verdict::Faster
+    } else if hi < slow {
+        Verdict::Slower
+    } else if lo >= slow && hi <= fast {
+        Verdict::Same
+    } else {
+        Verdict::Inconclusive
+    }
+}
+
+/// Compares a variant with the baseline; `e` is the smallest effect that counts.
+pub(super) fn judge(baseline: &Side, variant: &Side, e: f64) -> Judgement {
+    let speedup = match (sample::typical_step(&baseline.times), sample::typical_step(&variant.times)) {
+        (Some(a), Some(b)) if b > 0.0 => Some(a / b),
+        _ => None,
+    };
+    let interval = stats::ratio_interval(&baseline.draws, &variant.draws, CONFIDENCE);
+    let undecided = |why: String| Judgement { speedup, interval, verdict: Verdict::Inconclusive, why, undecided: true };
+
+    if let Some(why) = no_work(baseline, variant).or_else(|| variant.too_few_steps()).or_else(|| baseline.too_few_steps()) {
+        return undecided(why);
+    }
+    let (Some(ratio), Some(interval)) = (speedup, interval) else {
+        return undecided("A median step time is 0, so there is no ratio.".to_owned());
+    };
+    let verdict = by_interval(interval, e);
+    if let Some(why) = captures_disagree([baseline, variant], ratio, verdict, e) {
+        return undecided(why);
+    }
+
+    let mut why = vec![interval_sentence(ratio, interval, verdict, e)];
+    why.extend(deciding_outlier(baseline, variant, verdict, e));
+    if baseline.times.len() == 1 && variant.times.len() == 1 {
+        why.push("One capture a side: the interval covers the variation from step to step only, not from run to run.".to_owned());
+    }
+    let fewest = baseline.steps().min(variant.steps());
+    if fewest < ROUGH_STEPS {
+        why.push(format!("With {fewest} steps the interval is rough."));
+    }
+    Judgement { speedup, interval: Some(interval), verdict, why: why.join(" "), undecided: false }
+}
+
+/// A side that does not do the work: less time there is no gain.
+fn no_work(baseline: &Side, variant: &Side) -> Option<String> {
+    for side in [variant, baseline] {
+        let busy = [Metric::ComputeNs, Metric::CommNs, Metric::ExposedCopyNs, Metric::UnclassifiedNs];
+        if busy.iter().all(|&metric| side.typical(metric) == 0.0) {
+            return Some(format!("'{}' has no GPU work in its steps, so there is nothing to compare.", side.name()));
+        }
+    }
+    let (before, after) = (baseline.typical(Metric::ComputeNs), variant.typical(Metric::ComputeNs));
+    if variant.typical(Metric::UnclassifiedNs) == 0.0 && after < LEAST_COMPUTE * before {
+        return Some(format!(
+            "'{}' computes {} a step where '{}' computes {}: it does not do the same work.",
+            variant.name(),
+            units::time(after as i64),
+            baseline.name(),
+            units::time(before as i64)
+        ));
+    }
+    None
+}
+
+/// Captures of one variant that differ as much as the variants do: says so and in which part of the step they differ most.
+///
+/// A verdict of `same` stands as long as the captures agree within the smallest effect that counts: there the variants differ by
+/// nearly nothing, and captures always by a little more.
+fn captures_disagree(sides: [&Side; 2], speedup: f64, verdict: Verdict, e: f64) -> Option<String> {
+    let side = sides.into_iter().max_by(|a, b| a.repeat_spread().total_cmp(&b.repeat_spread()))?;
+    let captures = &side.variant.captures;
+    let (repeats, effect) = (side.repeat_spread(), speedup.ln().abs());
+    if repeats == 0.0 || repeats < effect || (verdict == Verdict::Same && repeats <= e.ln_1p()) {
+        return None;
+    }
+    let list = |values: Vec<i64>| values.iter().map(|&ns| units::time(ns)).collect::<Vec<_>>().join(" and ");
+    let mut why = format!(
+        "The captures of '{}' differ by {} ({} a step), '{}' and '{}' by {}.",
+        side.name(),
+        units::percent(repeats.exp() - 1.0),
+        list(captures.iter().filter_map(|c| c.step_ns_median).collect()),
+        sides[1].name(),
+        sides[0].name(),
+        units::percent(effect.exp() - 1.0),
+    );
+    if let Some((part, values)) = most_different_part(captures) {
+        why.push_str(&format!(" They differ most in {part} time: {}.", list(values)));
+    }
+    Some(why)
+}
+
+/// The part of the step in which captures differ most, with its time (ns) in each.
+fn most_different_part(captures: &[Capture]) -> Option<(&'static str, Vec<i64>)> {
+    let names = Parts::default().named().map(|(name, _)| name);
+    let mut most: Option<(i64, &'static str, Vec<i64>)> = None;
+    for (at, name) in names.into_iter().enumerate() {
+        let values: Vec<i64> = captures.iter().filter(|c| c.steps > 0).map(|c| c.parts.named()[at].1).collect();
+        let range = values.iter().max()?.saturating_sub(*values.iter().min()?);
+        if most.as_ref().is_none_or(|(widest, ..)| range > *widest) {
+            most = Some((range, name, values));
+        }
+    }
+    most.map(|(_, name, values)| (name, values))
+}
+
+fn interval_sentence(speedup: f64, [lo, hi]: [f64; 2], verdict: Verdict, e: f64) -> String {
+    let counts = units::percent(e);
+    let lies = match verdict {
+        Verdict::Faster => format!("all of it more than {counts} faster"),
+        Verdict::Slower => format!("all of it more than {counts} slower"),
+        Verdict::Same => format!("all of it within {counts}, the smallest effect that counts"),
+        Verdict::Baseline | Verdict::Inconclusive => {
+            let (slow, fast) = (lo < 1.0 / (1.0 + e), hi > 1.0 + e);
+            match (slow, fast) {
+                (true, true) => "which leaves open whether it is faster or slower".to_owned(),
+                (false, _) => format!("which leaves open whether it is faster by the {counts} that count"),
+                (true, false) => format!("which leaves open whether it is slower by the {counts} that count"),
+            }
+        }
+    };
+    format!("Speed-up {speedup:.3}, 95 % interval {lo:.3} to {hi:.3}: {lies}.")
+}
+
+/// An outlier step without which the verdict would be another.
+fn deciding_outlier(baseline: &Side, variant: &Side, verdict: Verdict, e: f64) -> Option<String> {
+    for (side, is_baseline) in [(variant, false), (baseline, true)] {
+        if side.steps() <= FEWEST_STEPS || side.outliers().count() > OUTLIERS_TRIED {
+            continue;
+        }
+        for (capture, at, name, ns) in side.outliers() {
+            let draws = side.without(capture, at);
+            let interval = if is_baseline {
+                stats::ratio_interval(&draws, &variant.draws, CONFIDENCE)
+            } else {
+                stats::ratio_interval(&baseline.draws, &draws, CONFIDENCE)
+            };
+            let without = interval.map_or(Verdict::Inconclusive, |interval| by_interval(interval, e));
+            if without != verdict {
+                return Some(format!(
+                    "One step decides this: without the outlier '{name}' ({}) of '{}' it would be {}.",
+                    units::time(ns),
+                    side.name(),
+                    without.label()
+                ));
+            }
+        }
+    }
+    None
+}

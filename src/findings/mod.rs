@@ -1,0 +1,71 @@
+//! What explains the run, each with its evidence and what to try, from the finished numbers of a report.
+
+mod communication;
+mod straggler;
+
+use serde_json::{Map, Value};
+
+use crate::report::Report;
+use crate::warning::{Finding, Severity};
+
+/// All findings of a report, the most important first.
+pub fn find(report: &Report) -> Vec<Finding> {
+    let mut list = Vec::new();
+    list.extend(straggler::straggler(report));
+    list.extend(straggler::imbalance(report));
+    list.extend(communication::share(report));
+    list.extend(communication::tiny_messages(report));
+    list.extend(communication::end_spread(report));
+    list.extend(communication::copies(report));
+    list.extend(communication::idle(report));
+    sort(&mut list);
+    list
+}
+
+/// The order in which findings are printed: severity, then cost, then name.
+pub fn sort(list: &mut [Finding]) {
+    let cost = |f: &Finding| f.evidence.get("cost_of_step").and_then(Value::as_f64).unwrap_or(0.0);
+    list.sort_by(|a, b| a.severity.cmp(&b.severity).then(cost(b).total_cmp(&cost(a))).then_with(|| a.id.cmp(&b.id)));
+}
+
+/// A finding under construction.
+struct Draft(Finding);
+
+impl Draft {
+    fn new(id: &str, severity: Severity, title: String) -> Draft {
+        Draft(Finding { id: id.to_owned(), severity, title, evidence: Map::new(), advice: None })
+    }
+
+    fn with(mut self, name: &str, value: impl Into<Value>) -> Draft {
+        self.0.evidence.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The share of the step that it costs at most; findings of one severity are ordered by it.
+    fn costs(self, share: f64) -> Draft {
+        self.with("cost_of_step", (share * 1e4).round() / 1e4)
+    }
+
+    fn advice(mut self, text: impl Into<String>) -> Finding {
+        self.0.advice = Some(text.into());
+        self.0
+    }
+}
+
+fn ms(ns: f64) -> String {
+    let ms = ns / 1e6;
+    if ms >= 10.0 { format!("{ms:.1} ms") } else { format!("{ms:.2} ms") }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// By what a part of the step costs: a tenth is high, a fiftieth medium.
+fn severity(share: f64) -> Severity {
+    match share {
+        s if s >= 0.1 => Severity::High,
+        s if s >= 0.02 => Severity::Medium,
+        _ => Severity::Info,
+    }
+}

@@ -1,0 +1,7 @@
+//! Files in, model out.
+
+pub mod nccl_log;
+pub mod nsys;
+pub mod ranks;
+pub mod sniff;
+pub mod topo;

@@ -1,0 +1,145 @@
+//! What a report says about itself: versions, clock, host, GPUs, and the few facts taken from the captured environment.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::db::{Db, int, text};
+use super::gpu_work::process_of;
+use super::queries;
+use crate::Result;
+use crate::model::Ns;
+
+/// Variables that hold the rank of the launched process, in order of trust.
+pub const RANK_VARIABLES: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
+const SIZE_VARIABLES: [&str; 4] = ["WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
+
+/// Facts about one report.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Metadata {
+    /// Version of Nsight Systems that exported it.
+    pub nsys_version: Option<String>,
+    /// Version of the export's schema.
+    pub schema_version: Option<String>,
+    /// Nanoseconds to add to timestamps to get Unix time; 0 if they already are.
+    pub epoch_ns: Option<i64>,
+    /// Timestamp of the capture's beginning.
+    pub zero: Ns,
+    /// Host name.
+    pub hostname: Option<String>,
+    /// `Graph` or `Node`.
+    pub cuda_graph_mode: Option<String>,
+    /// Rank from the environment: variable and value.
+    pub rank: Option<(&'static str, u32)>,
+    /// Number of ranks from the environment.
+    pub world_size: Option<u32>,
+    /// NCCL and CUDA settings of the environment.
+    pub settings: BTreeMap<String, String>,
+    /// GPU models by number.
+    gpus: BTreeMap<i64, String>,
+    /// GPU number by (pid, CUDA ordinal).
+    devices: HashMap<(i64, i64), i64>,
+    /// MPI rank by process.
+    pub mpi_ranks: HashMap<u64, u32>,
+    /// Errors that the profiler noted.
+    pub errors: Vec<String>,
+}
+
+impl Metadata {
+    /// Reads all of it.
+    ///
+    /// # Errors
+    /// The report is damaged.
+    pub fn read(db: &Db) -> Result<Metadata> {
+        let mut meta = Metadata::default();
+        let (mut normalized, mut shift) = (false, 0i64);
+        db.each(queries::EXPORT, [], |row| {
+            let (Some(name), Some(value)) = (text(row, 0), text(row, 1)) else { return };
+            match &*name {
+                "EXPORT_PRODUCT_VERSION" => meta.nsys_version = Some(value.into_owned()),
+                "EXPORT_SCHEMA_VERSION" => meta.schema_version = Some(value.into_owned()),
+                "EXPORT_PARAM_TIME_NORMALIZE" => normalized = value.eq_ignore_ascii_case("true") || value == "1",
+                "EXPORT_PARAM_TIME_SHIFT" => shift = value.trim().parse().unwrap_or(0),
+                _ => {}
+            }
+        })?;
+        let mut utc = None;
+        db.each(queries::SESSION, [], |row| utc = utc.or(int(row, 0).filter(|&ns| ns > 0)))?;
+        meta.epoch_ns = if normalized { Some(0i64.saturating_sub(shift)) } else { utc.map(|ns| ns.saturating_sub(shift)) };
+        meta.zero = if normalized { utc.unwrap_or(0).saturating_add(shift) } else { shift };
+        meta.read_environment(db)?;
+        meta.read_devices(db)?;
+        db.each(queries::MPI_RANKS, [], |row| {
+            if let (Some(thread), Some(rank)) = (int(row, 0), int(row, 1).and_then(|r| u32::try_from(r).ok())) {
+                meta.mpi_ranks.insert(process_of(thread), rank);
+            }
+        })?;
+        db.each(queries::DIAGNOSTICS, [], |row| meta.errors.extend(text(row, 0).map(|t| t.into_owned())))?;
+        Ok(meta)
+    }
+
+    /// The environment may hold secrets: nothing but rank numbers and NCCL and CUDA settings leaves this function.
+    fn read_environment(&mut self, db: &Db) -> Result<()> {
+        let mut variables: HashMap<String, String> = HashMap::new();
+        let mut keep = |name: &str, value: &str| {
+            let wanted = RANK_VARIABLES.contains(&name) || SIZE_VARIABLES.contains(&name) || is_setting(name);
+            if wanted {
+                variables.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+            }
+        };
+        let mut graph_mode = None;
+        db.each(queries::CAPTURE, [], |row| {
+            let (Some(name), Some(value)) = (text(row, 0), text(row, 1)) else { return };
+            if name.ends_with(":ENVIRONMENT_VARIABLE") {
+                if let Some((variable, value)) = value.split_once('=') {
+                    keep(variable.trim(), value.trim().trim_matches('"'));
+                }
+            } else if name.ends_with("CUDA_GRAPH_TRACE_OPTIONS:MODE") {
+                graph_mode = Some(value.into_owned());
+            }
+        })?;
+        let mut hostname = None;
+        db.each(queries::SYSTEM, [], |row| match (text(row, 0), text(row, 1)) {
+            (Some(name), Some(value)) if name == "Hostname" => hostname = Some(value.into_owned()),
+            // `K=V;K=V`: a value may hold a semicolon, which at worst loses that variable.
+            (Some(_), Some(value)) => value.split(';').filter_map(|pair| pair.split_once('=')).for_each(|(k, v)| keep(k, v)),
+            _ => {}
+        })?;
+        let number = |name: &str| variables.get(name).and_then(|v| v.trim().parse::<u32>().ok());
+        self.rank = RANK_VARIABLES.into_iter().find_map(|name| number(name).map(|rank| (name, rank)));
+        self.world_size = SIZE_VARIABLES.into_iter().find_map(number);
+        self.settings = variables.into_iter().filter(|(name, _)| is_setting(name)).collect();
+        self.cuda_graph_mode = graph_mode;
+        self.hostname = hostname;
+        Ok(())
+    }
+
+    fn read_devices(&mut self, db: &Db) -> Result<()> {
+        db.each(queries::GPUS, [], |row| {
+            if let (Some(id), Some(name)) = (int(row, 0).or_else(|| int(row, 2)), text(row, 1)) {
+                self.gpus.entry(id).or_insert_with(|| name.into_owned());
+            }
+        })?;
+        db.each(queries::DEVICES, [], |row| {
+            if let (Some(gpu), Some(cuda), Some(pid)) = (int(row, 0), int(row, 1), int(row, 2)) {
+                self.devices.insert((pid, cuda), gpu);
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Model of the GPU that a process knows under a CUDA ordinal; `None` where the report does not say,
+    /// unless all GPUs are of one model.
+    pub fn gpu_model(&self, pid: u32, device: i64) -> Option<String> {
+        if let Some(gpu) = self.devices.get(&(i64::from(pid), device)) {
+            return self.gpus.get(gpu).cloned();
+        }
+        let mut models = self.gpus.values();
+        let first = models.next()?;
+        models.all(|other| other == first).then(|| first.clone())
+    }
+}
+
+/// Settings that explain a run and hold no secret: what NCCL and the CUDA runtime read.
+fn is_setting(name: &str) -> bool {
+    let prefix = ["NCCL_", "CUDA_", "TORCH_NCCL_"].iter().any(|prefix| name.starts_with(prefix));
+    prefix && !["TOKEN", "SECRET", "PASSWORD", "KEY", "CREDENTIAL"].iter().any(|word| name.to_ascii_uppercase().contains(word))
+}

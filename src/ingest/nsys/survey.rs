@@ -1,0 +1,113 @@
+//! A second look at the NVTX ranges of a report whose texts match no step pattern: which texts there are, and how they nest.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use super::db::{Db, int, text};
+use super::gpu_work::process_of;
+use super::queries;
+use crate::Result;
+use crate::model::{NameId, Names, Ns};
+
+/// How one text (digits replaced by `#`) occurs in one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Occurrence {
+    /// Ranges around its outermost occurrence, on the same thread.
+    pub depth: usize,
+    /// Most occurrences on one thread.
+    pub on_one_thread: u64,
+    /// Summed length of all occurrences.
+    pub total_ns: Ns,
+}
+
+/// Texts by process; NCCL's own ranges are not among them.
+pub type Survey = BTreeMap<u32, BTreeMap<String, Occurrence>>;
+
+/// `iter 12` and `iter 7` are one text: each run of digits becomes `#`.
+pub fn normalised(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut digits = false;
+    for c in text.chars() {
+        if c.is_ascii_digit() {
+            if !digits {
+                out.push('#');
+            }
+            digits = true;
+        } else {
+            out.push(c);
+            digits = false;
+        }
+    }
+    out
+}
+
+/// Surveys the user's ranges of a report, by pid.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn survey(path: &Path) -> Result<Survey> {
+    let db = Db::open(path)?;
+    let zero = super::metadata::Metadata::read(&db)?.zero;
+    let mut names = Names::default();
+    let mut registered: HashMap<i64, NameId> = HashMap::new();
+    db.each(queries::STRINGS, [], |row| {
+        if let (Some(id), Some(value)) = (int(row, 0), text(row, 1)) {
+            registered.insert(id, names.intern(&normalised(&value)));
+        }
+    })?;
+    let mut threads: BTreeMap<u64, Vec<(Ns, Ns, NameId)>> = BTreeMap::new();
+    db.each(queries::RANGES, [], |row| {
+        let (Some(start), Some(end), Some(thread)) = (int(row, 0), int(row, 1), int(row, 2)) else { return };
+        let name = match text(row, 4) {
+            Some(text) => names.intern(&normalised(&text)),
+            None => match int(row, 5).and_then(|id| registered.get(&id)) {
+                Some(&name) => name,
+                None => return,
+            },
+        };
+        if start >= zero && !names.get(name).starts_with("nccl") {
+            threads.entry(thread as u64).or_default().push((start, end.max(start), name));
+        }
+    })?;
+    let mut survey = Survey::new();
+    for (thread, mut ranges) in threads {
+        ranges.sort_unstable_by_key(|&(start, end, name)| (start, std::cmp::Reverse(end), name));
+        let texts = survey.entry(super::gpu_work::pid_of(process_of(thread as i64))).or_default();
+        let mut open: Vec<Ns> = Vec::new();
+        let mut here: BTreeMap<NameId, Occurrence> = BTreeMap::new();
+        for (start, end, name) in ranges {
+            while open.last().is_some_and(|&outer| outer <= start) {
+                open.pop();
+            }
+            let seen = here.entry(name).or_insert(Occurrence { depth: open.len(), on_one_thread: 0, total_ns: 0 });
+            seen.depth = seen.depth.min(open.len());
+            seen.on_one_thread += 1;
+            seen.total_ns = seen.total_ns.saturating_add(end - start);
+            open.push(end);
+        }
+        for (name, occurrence) in here {
+            let all = texts.entry(names.get(name).to_owned()).or_insert(Occurrence { on_one_thread: 0, total_ns: 0, ..occurrence });
+            all.depth = all.depth.min(occurrence.depth);
+            all.on_one_thread = all.on_one_thread.max(occurrence.on_one_thread);
+            all.total_ns = all.total_ns.saturating_add(occurrence.total_ns);
+        }
+    }
+    Ok(survey)
+}
+
+/// The most frequent range texts with how often each occurs, at most `limit`.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn frequent_texts(path: &Path, limit: usize) -> Result<Vec<(String, u64)>> {
+    let db = Db::open(path)?;
+    let mut list = Vec::new();
+    db.each(queries::RANGE_TEXTS, [], |row| {
+        if list.len() < limit
+            && let (Some(text), Some(n)) = (text(row, 0), int(row, 1).and_then(|n| u64::try_from(n).ok()))
+        {
+            list.push((text.into_owned(), n));
+        }
+    })?;
+    Ok(list)
+}

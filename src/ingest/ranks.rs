@@ -1,0 +1,116 @@
+//! Which rank each trace is: the first source that answers, and no number twice.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+
+use regex::Regex;
+
+use super::nsys::Candidate;
+use crate::model::{RankSource, RankTrace};
+use crate::warning::Warning;
+use crate::{Error, Result};
+
+/// The number just before the extension of a file name: `ddp-8gpu_3.sqlite`, `run.rank12.sqlite`.
+const FILE_NAME: &str = r"(?i)[._-](?:rank)?(?P<rank>\d+)\.[^.]*$";
+
+/// Numbers all traces and puts them in order of rank.
+///
+/// # Errors
+/// Two traces claim one rank, or `rank_regex` is no pattern with a group `rank`.
+pub fn assign(candidates: Vec<Candidate>, rank_regex: Option<&str>) -> Result<(Vec<RankTrace>, Vec<Warning>)> {
+    let own_pattern = rank_regex.is_some();
+    let pattern = file_pattern(rank_regex.unwrap_or(FILE_NAME))?;
+    let mut in_report: HashMap<usize, usize> = HashMap::new();
+    let mut in_process: HashMap<(usize, u32), usize> = HashMap::new();
+    for candidate in &candidates {
+        *in_report.entry(candidate.trace.input).or_default() += 1;
+        *in_process.entry((candidate.trace.input, candidate.trace.pid)).or_default() += 1;
+    }
+    let mut numbered: Vec<RankTrace> = Vec::with_capacity(candidates.len());
+    let mut unnumbered: Vec<RankTrace> = Vec::new();
+    for Candidate { mut trace, clues } in candidates {
+        let alone_in_report = in_report[&trace.input] == 1;
+        let alone_in_process = in_process[&(trace.input, trace.pid)] == 1;
+        let from_name = || alone_in_report.then(|| number_in(&pattern, &trace.report)).flatten();
+        let found = None
+            // Asked for by the user: it overrides what the capture says.
+            .or_else(|| own_pattern.then(from_name).flatten().map(|rank| (RankSource::FileName, rank)))
+            .or_else(|| clues.mpi.filter(|_| alone_in_process).map(|rank| (RankSource::Mpi, rank)))
+            .or_else(|| clues.nccl.map(|rank| (RankSource::NcclInit, rank)))
+            .or_else(|| clues.environment.filter(|_| alone_in_report).map(|(name, rank)| (RankSource::Environment(name), rank)))
+            .or_else(|| from_name().map(|rank| (RankSource::FileName, rank)));
+        match found {
+            Some((source, rank)) => {
+                (trace.rank, trace.rank_source) = (rank, source);
+                numbered.push(trace);
+            }
+            None => unnumbered.push(trace),
+        }
+    }
+    refuse_doubles(&numbered)?;
+    let warnings = number_the_rest(&mut numbered, unnumbered);
+    numbered.sort_by_key(|trace| trace.rank);
+    Ok((numbered, warnings))
+}
+
+fn file_pattern(text: &str) -> Result<Regex> {
+    let pattern = Regex::new(text).map_err(|e| Error::usage(format!("--rank-regex is no regular expression: {e}")))?;
+    match pattern.capture_names().flatten().any(|name| name == "rank") {
+        true => Ok(pattern),
+        false => {
+            Err(Error::usage("--rank-regex has no group named 'rank'").with_hint(r"write for example --rank-regex 'gpu(?P<rank>\d+)'"))
+        }
+    }
+}
+
+fn number_in(pattern: &Regex, file_name: &str) -> Option<u32> {
+    pattern.captures(file_name)?.name("rank")?.as_str().parse().ok()
+}
+
+fn refuse_doubles(traces: &[RankTrace]) -> Result<()> {
+    let mut seen: BTreeMap<u32, &RankTrace> = BTreeMap::new();
+    for trace in traces {
+        if let Some(other) = seen.insert(trace.rank, trace) {
+            let mut claims = [other, trace].map(|t| format!("{} (process {}, {})", t.report, t.pid, t.rank_source.label()));
+            claims.sort();
+            return Err(Error::inputs(format!("two inputs claim rank {}: {} and {}", trace.rank, claims[0], claims[1])).with_hint(
+                "give the reports of one run only (several runs: nsysnccl compare), or name the ranks: --rank-regex '(?P<rank>\\d+)'",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Traces of which nothing says the rank take the free numbers in order of (file, process, device).
+fn number_the_rest(numbered: &mut Vec<RankTrace>, mut rest: Vec<RankTrace>) -> Vec<Warning> {
+    if rest.is_empty() {
+        return Vec::new();
+    }
+    rest.sort_by(|a, b| (a.input, a.pid, a.device).cmp(&(b.input, b.pid, b.device)));
+    let taken: BTreeSet<u32> = numbered.iter().map(|trace| trace.rank).collect();
+    let mut free = (0u32..).filter(|rank| !taken.contains(rank));
+    let mut given = Vec::new();
+    let only_one = numbered.is_empty() && rest.len() == 1;
+    for mut trace in rest {
+        trace.rank = free.next().unwrap_or(u32::MAX);
+        trace.rank_source = RankSource::Order;
+        given.push(format!("{} (process {}, device {}) = rank {}", trace.report, trace.pid, trace.device, trace.rank));
+        numbered.push(trace);
+    }
+    if only_one {
+        // One trace is rank 0, whatever its number in a larger run: nothing can be confused.
+        return Vec::new();
+    }
+    vec![
+        Warning::new(
+            "rank-by-order",
+            format!("Nothing in the capture says the rank; numbered in order of file, process and device: {}.", given.join("; ")),
+        )
+        .with_hint("Capture one report for each rank with -o NAME_%q{RANK}, or export with --include-json true, or use --rank-regex."),
+    ]
+}
+
+/// True if the file's name ends in a rank number.
+pub fn has_rank_in_name(path: &Path) -> bool {
+    Regex::new(FILE_NAME).is_ok_and(|pattern| number_in(&pattern, &super::nsys::file_name(path)).is_some())
+}

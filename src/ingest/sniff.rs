@@ -1,0 +1,70 @@
+//! What a file is, before anything tries to read it: the wrong kind of file gets the right advice.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crate::{Error, Result};
+
+const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
+const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true";
+
+/// Refuses everything that is not a whole SQLite file.
+///
+/// # Errors
+/// A missing, empty, truncated or different file, each with the next step.
+pub fn require_sqlite(path: &Path) -> Result<u64> {
+    let metadata = std::fs::metadata(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => Error::input(path, "there is no such file"),
+        _ => Error::input(path, format!("cannot be opened: {e}")),
+    })?;
+    if metadata.is_dir() {
+        return Err(Error::input(path, "is a folder").with_hint("name the .sqlite files in it"));
+    }
+    let size = metadata.len();
+    if size == 0 {
+        return Err(Error::input(path, "is empty").with_hint(format!("export the report again: {EXPORT} REPORT.nsys-rep")));
+    }
+    let mut head = Vec::with_capacity(100);
+    File::open(path)
+        .and_then(|file| file.take(100).read_to_end(&mut head))
+        .map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
+    if !head.starts_with(SQLITE_MAGIC) {
+        return Err(not_sqlite(path, &head));
+    }
+    match declared_size(&head) {
+        Some(declared) if declared > size => Err(Error::input(path, format!("is cut short: {size} bytes of {declared}"))
+            .with_hint(format!("copy it again, or export the report again: {EXPORT} REPORT.nsys-rep"))),
+        _ => Ok(size),
+    }
+}
+
+fn not_sqlite(path: &Path, head: &[u8]) -> Error {
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let command = format!("{EXPORT} {}", path.display());
+    match ending.as_str() {
+        "nsys-rep" | "qdrep" => {
+            Error::input(path, "is a report of Nsight Systems, which only nsys itself can read").with_hint(format!("run: {command}"))
+        }
+        "qdstrm" => Error::input(path, "is a raw capture that was not imported yet")
+            .with_hint(format!("import it first (QdstrmImporter -i {}), then run: {EXPORT} on the .nsys-rep", path.display())),
+        "log" | "jsonl" => {
+            Error::input(path, "is no SQLite file").with_hint("give Inspector logs to --inspector and NCCL logs to --nccl-log")
+        }
+        _ if head.starts_with(&[0x1f, 0x8b]) => Error::input(path, "is compressed with gzip").with_hint("unpack it first: gunzip"),
+        _ if head.starts_with(b"\x89HDF") => {
+            Error::input(path, "is an HDF5 export").with_hint(format!("export as SQLite: {EXPORT} REPORT.nsys-rep"))
+        }
+        _ => Error::input(path, "is no SQLite file").with_hint(format!("export the report: {EXPORT} REPORT.nsys-rep")),
+    }
+}
+
+/// The size that the header promises, where the header is up to date (<https://www.sqlite.org/fileformat.html>, 1.3).
+fn declared_size(head: &[u8]) -> Option<u64> {
+    let number = |at: usize| head.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+    let page = match u16::from_be_bytes([*head.get(16)?, *head.get(17)?]) {
+        1 => 65536,
+        n => u64::from(n),
+    };
+    (number(24)? == number(92)?).then_some(u64::from(number(28)?) * page)
+}

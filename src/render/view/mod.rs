@@ -1,0 +1,117 @@
+//! From a finished report to what is printed of it: sentences, tables and pictures, still without a format.
+
+mod figures;
+mod headline;
+pub(in crate::render) mod notes;
+mod tables;
+mod transport;
+
+use std::collections::HashMap;
+
+use super::document::{Block, Document, Section};
+use super::units::TimeScale;
+use crate::model::Metric;
+use crate::model::metric::Spread;
+use crate::report::{RankReport, RankStep, Report};
+
+/// Everything that the terminal, Markdown and HTML print of a report.
+pub fn document(report: &Report) -> Document {
+    let scale = table_scale(report);
+    let steps = vec![
+        Some(Block::Table(tables::steps(report, scale))),
+        figures::composition(report, scale).map(Block::Figure),
+        figures::strips(report).map(Block::Figure),
+        Some(Block::Details(tables::rank_steps(report, scale))),
+    ];
+    let waits = vec![tables::waits(report, scale).map(Block::Table), figures::waits(report, scale).map(Block::Figure)];
+    let collectives = vec![
+        tables::collectives(report).map(Block::Table),
+        notes::no_bandwidth(report).map(Block::Text),
+        figures::bandwidth(report).map(Block::Figure),
+    ];
+    let kernels = vec![
+        tables::kernels("Communication kernels, all ranks, inside the windows", &report.kernels.comm, 0).map(Block::Table),
+        tables::kernels(
+            "Compute kernels with most time, all ranks, inside the windows",
+            &report.kernels.compute,
+            report.kernels.compute_omitted,
+        )
+        .map(Block::Table),
+    ];
+    let inspector = vec![
+        report.inspector.as_ref().map(|merge| Block::Text(notes::inspector(merge))),
+        report.inspector.as_ref().and_then(tables::inspector).map(Block::Table),
+        report.inspector.as_ref().and_then(tables::inspector_pairs).map(Block::Details),
+    ];
+    let capture = vec![
+        Some(Block::Table(tables::identity(report))),
+        Some(Block::Table(tables::inputs(report))),
+        tables::settings(report).map(Block::Table),
+    ];
+    let sections = [
+        ("Ranks", vec![Some(Block::Table(tables::ranks(report, scale)))]),
+        (headline::noun(report).heading, steps),
+        ("Who waits for whom", waits),
+        ("Collectives", collectives),
+        ("Transport", report.transport.iter().flat_map(transport::blocks).map(Some).collect()),
+        ("Kernels", kernels),
+        ("NCCL Inspector", inspector),
+        ("Capture", capture),
+    ];
+    Document {
+        title: report.name.clone(),
+        facts: headline::facts(report),
+        headline: headline::sentences(report),
+        findings: notes::findings(&report.findings),
+        sections: sections
+            .into_iter()
+            .filter_map(|(heading, blocks)| {
+                let filled = |block: &Block| !matches!(block, Block::Table(table) | Block::Details(table) if table.is_empty());
+                Section::new(heading, blocks.into_iter().flatten().filter(filled).collect())
+            })
+            .collect(),
+        warnings: notes::warnings(&report.warnings),
+        definitions: notes::definitions(report),
+        method: notes::method(report),
+    }
+}
+
+/// One scale for every time in the tables of a run, so that columns compare: that of its median step.
+fn table_scale(report: &Report) -> TimeScale {
+    let run = spread(report, Metric::StepNs).and_then(|s| s.median.as_int());
+    let steps = || report.ranks.iter().flat_map(|rank| &rank.steps).filter_map(|step| step.values.int(Metric::StepNs));
+    match run {
+        Some(median) => TimeScale::of([median]),
+        None => TimeScale::of(steps()),
+    }
+}
+
+/// Every step of any rank, in the order in which they first occur: the ranks that have it, each with its own step.
+/// Steps of different ranks are the same if name and occurrence agree.
+fn aligned_steps(report: &Report) -> Vec<Vec<(&RankReport, &RankStep)>> {
+    let mut places: HashMap<(&str, usize), usize> = HashMap::new();
+    let mut steps: Vec<Vec<(&RankReport, &RankStep)>> = Vec::new();
+    for rank in &report.ranks {
+        let mut occurrences: HashMap<&str, usize> = HashMap::new();
+        for step in &rank.steps {
+            let occurrence = occurrences.entry(&step.name).or_default();
+            let place = *places.entry((&step.name, *occurrence)).or_insert_with(|| {
+                steps.push(Vec::new());
+                steps.len() - 1
+            });
+            *occurrence += 1;
+            steps[place].push((rank, step));
+        }
+    }
+    steps
+}
+
+/// A metric of the run.
+fn spread(report: &Report, metric: Metric) -> Option<Spread> {
+    report.summary.values[metric]
+}
+
+/// Text from a file inside a sentence: quoted, and short enough to read on.
+fn quoted(text: &str) -> String {
+    format!("“{}”", crate::text::shorten(text, 60))
+}
