@@ -55,6 +55,7 @@ if [[ -n $list ]]; then printf '%s\n' "${all[@]}"; exit 0; fi
 
 nsys=${NSYS:-nsys} python=${PYTHON:-python3} nsysnccl=${NSYSNCCL:-nsysnccl} limit=${VARIANT_TIMEOUT:-300}
 read -ra torchrun <<<"${TORCHRUN:-$python -m torch.distributed.run}"
+if [[ -z $gpus && -n $analyse_only ]]; then gpus=1; fi
 if [[ -z $gpus ]]; then
   gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
   [[ $gpus != 0 ]] || { gpus=1; say 'nvidia-smi lists no GPU here: planning for one'; }
@@ -210,9 +211,19 @@ export_all() { # one variant, after describe: its ranks side by side
   [[ -z $bad ]]
 }
 
-# report and compare what $out holds, captured now or before.
+# compare_as NAME STEM...: the comparison of these with the first of them, as NAME.html, .md and .json.
+compare_as() {
+  local name=$1 base=$2 stem groups=()
+  shift
+  # A repeat is another capture of the same variant: compare takes a name given twice as that.
+  for stem; do groups+=("${stem%-repeat}=$out/${stem}_[0-9]*.sqlite"); done
+  "$nsysnccl" compare "${groups[@]}" --baseline "$base" --scaling weak -o "$out/$name.html" -o "$out/$name.md" -o "$out/$name.json" || return 1
+  say "comparison with $base: $out/$name.html"
+}
+
+# report on and compare what $out holds, captured now or before.
 analyse() {
-  local stems=() file stem base groups=() reports=() bad=''
+  local stems=() file stem documents=() bad=''
   shopt -s nullglob
   for file in "$out"/*_0.sqlite; do file=${file##*/}; stems+=("${file%_0.sqlite}"); done
   ((${#stems[@]})) || { say "no exported report in $out/"; return 1; }
@@ -228,27 +239,26 @@ analyse() {
     ((${#inspector[@]} == 0)) || more+=(--inspector "$out/${stem}_inspector")
     [[ ! -s $out/topology.txt ]] || more+=(--topo "$out/topology.txt")
     if "$nsysnccl" report "${inputs[@]}" "${more[@]}" -o "$out/$stem.report.md" -o "$out/$stem.report.json"; then
-      reports+=(--report "$out/$stem.report.json")
+      documents+=(--report "$out/$stem.report.json")
     else
       say "$stem: no report"; bad=1
     fi
-    # A repeat is another capture of the same variant: compare takes a name given twice as that.
-    for file in "${inputs[@]}"; do base=${stem%-repeat}; groups+=("$base=$file"); done
   done
-  # Compared with plain DDP on most GPUs, if it is there.
-  local first=${stems[0]} most=0
+  # Everything against plain DDP on most GPUs; without peer access, against plain DDP without it.
+  local base=${stems[0]} most=0 plain=() nop2p=()
   for stem in "${stems[@]}"; do
-    if [[ $stem =~ ^ddp-([0-9]+)gpu$ ]] && ((BASH_REMATCH[1] > most)); then first=$stem most=${BASH_REMATCH[1]}; fi
+    if [[ $stem =~ ^ddp-([0-9]+)gpu$ ]] && ((BASH_REMATCH[1] > most)); then base=$stem most=${BASH_REMATCH[1]}; fi
   done
-  if ((${#stems[@]} > 1)); then
-    if "$nsysnccl" compare "${groups[@]}" --baseline "$first" -o "$out/variants.html" -o "$out/variants.md" -o "$out/variants.json"; then
-      reports+=(--compare "$out/variants.json")
-      say "comparison: $out/variants.html"
-    else
-      say "no comparison"; bad=1
-    fi
+  for stem in "${stems[@]}"; do
+    if [[ $stem == "$base"* && $stem == *-nop2p* && $stem != "$base-nop2p" ]]; then nop2p+=("$stem"); elif [[ $stem != "$base" ]]; then plain+=("$stem"); fi
+  done
+  if ((${#plain[@]})); then
+    if compare_as variants "$base" "${plain[@]}"; then documents+=(--compare "$out/variants.json"); else bad=1; fi
   fi
-  "$python" "$here/verify.py" "${events[@]}" "${reports[@]}" || bad=1
+  if ((${#nop2p[@]})) && [[ -s $out/$base-nop2p_0.sqlite ]]; then
+    if compare_as variants-nop2p "$base-nop2p" "${nop2p[@]}"; then documents+=(--compare "$out/variants-nop2p.json"); else bad=1; fi
+  fi
+  "$python" "$here/verify.py" "${events[@]}" "${documents[@]}" | tee "$out/verify.txt" || bad=1
   [[ -z $bad ]]
 }
 

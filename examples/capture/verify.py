@@ -71,13 +71,17 @@ def check_comparison(document, events):
     baseline = medians.get(document["baseline"])
     for variant in document["variants"]:
         name, verdict = variant["name"], variant["verdict"]
-        if name not in medians or baseline is None:
+        if name == document["baseline"] or name not in medians or baseline is None:
             continue
         by_events = baseline / medians[name]
         agrees = {"faster": by_events > 1 + MIN_EFFECT, "slower": by_events < 1 / (1 + MIN_EFFECT),
                   "same": 1 / (1 + MIN_EFFECT) <= by_events <= 1 + MIN_EFFECT}.get(verdict, True)
-        good = agrees and abs(variant["speedup"] / by_events - 1) <= SPEEDUP_TOLERANCE
-        yield good, f"{name}: {verdict}, speedup {variant['speedup']:.4f}, by the events {by_events:.4f}"
+        speedup = variant["speedup"]
+        if speedup is None:
+            yield False, f"{name}: no speedup, by the events {by_events:.4f}"
+            continue
+        good = agrees and abs(speedup / by_events - 1) <= SPEEDUP_TOLERANCE
+        yield good, f"{name}: {verdict}, speedup {speedup:.4f}, by the events {by_events:.4f}"
 
 
 def table(events):
