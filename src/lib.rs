@@ -15,6 +15,8 @@ pub mod compare;
 pub mod error;
 pub mod findings;
 pub mod ingest;
+pub mod inspect;
+pub mod merge;
 pub mod model;
 pub mod pipeline;
 pub mod render;

@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod inputs;
+pub mod inspect;
 pub mod output;
 pub mod progress;
 pub mod report;
@@ -33,6 +34,8 @@ pub enum Command {
     Report(Box<report::ReportArgs>),
     /// Compare variants of one program: which change helped, by how much, and why.
     Compare(Box<compare::CompareArgs>),
+    /// Read Inspector logs alone: bandwidths, times and waits of the whole run, by communicator, operation and size.
+    Inspect(Box<inspect::InspectArgs>),
     /// Write shell completions to standard output.
     Completions {
         /// The shell.
@@ -69,6 +72,7 @@ pub fn run(cli: &Cli) -> Result<Outcome> {
     match &cli.command {
         Command::Report(args) => return report::run(args),
         Command::Compare(args) => return compare::run(args),
+        Command::Inspect(args) => return inspect::run(args),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "nsysnccl", &mut text);

@@ -4,6 +4,7 @@ pub mod metric;
 pub mod names;
 pub mod nccl_log;
 pub mod op;
+pub mod record;
 pub mod span;
 pub mod topology;
 pub mod trace;

@@ -9,6 +9,7 @@ pub mod compare;
 pub mod csv;
 pub mod document;
 pub mod format;
+pub mod inspect;
 pub mod html;
 pub mod json;
 pub mod markdown;

@@ -1,0 +1,117 @@
+//! `nsysnccl inspect`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::output::OutputArgs;
+use super::progress::Progress;
+use super::{Outcome, inputs};
+use crate::ingest::inspector;
+use crate::inspect::{self, Filter, Inspection, Tally};
+use crate::model::CommOp;
+use crate::{Error, Result, render};
+
+const ABOUT: &str =
+    "Reads the logs of NCCL Inspector (JSON lines of every version, plain or .gz, and its Prometheus text) and says per communicator, \
+operation and size: how often, how long, at which bandwidth, which ranks wait for which, and how it went over the run.
+
+CSV has one row for each operation; every other format has the tables.";
+
+/// Arguments of `inspect`.
+#[derive(Debug, Args)]
+#[command(long_about = ABOUT)]
+pub struct InspectArgs {
+    /// Inspector logs; folders are searched for .log, .jsonl, .json and .prom, also as .gz
+    #[arg(required = true, value_name = "INSPECTOR_PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Logs of another job to compare with: the same communicators, operations and sizes side by side
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    pub against: Vec<PathBuf>,
+    /// Leave out what was written before: 2026-11-30T01:45:54Z (UTC without a zone), Unix seconds or microseconds
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub since: Option<i64>,
+    /// Leave out what was written from then on
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub until: Option<i64>,
+    /// Only this communicator: its name, its id, or the beginning of its id (0x...)
+    #[arg(long, value_name = "ID")]
+    pub comm: Option<String>,
+    /// Only this operation: AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, Send, Recv
+    #[arg(long, value_name = "OP", value_parser = operation)]
+    pub op: Option<CommOp>,
+    /// Worker threads [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Go on without inputs that cannot be used, name them, and exit with status 4
+    #[arg(long)]
+    pub keep_going: bool,
+    /// Where the result goes.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+fn time(text: &str) -> std::result::Result<i64, String> {
+    inspect::parse_time(text).map_err(|e| format!("{}; {}", e.fact, e.hint.unwrap_or_default()))
+}
+
+fn operation(text: &str) -> std::result::Result<CommOp, String> {
+    CommOp::parse(text).ok_or_else(|| format!("'{text}' is no operation of NCCL"))
+}
+
+/// Runs `inspect`.
+///
+/// # Errors
+/// A path that cannot be read, logs without a record, a file that cannot be written.
+pub fn run(args: &InspectArgs) -> Result<Outcome> {
+    args.output.files()?;
+    let filter = Filter { since_us: args.since, until_us: args.until, comm: args.comm.clone(), op: args.op };
+    if let (Some(since), Some(until)) = (filter.since_us, filter.until_us) {
+        if since >= until {
+            return Err(Error::usage("--until is not after --since"));
+        }
+    }
+    let threads = args.threads.map_or(0, usize::from);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|e| Error::usage(format!("--threads {threads}: threads cannot be started: {e}")))?;
+    let (mut inspection, mut unusable) = pool.install(|| job(&args.paths, &filter, args))?;
+    if !args.against.is_empty() {
+        let (there, more) = pool.install(|| job(&args.against, &filter, args))?;
+        inspection.against = Some(inspect::compare(&inspection, &there));
+        unusable.extend(more);
+    }
+    for error in &unusable {
+        anstream::eprintln!("warning: left out: {error}");
+    }
+    args.output.emit(|format, style| render::inspect::render(&inspection, format, style))?;
+    Ok(if unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
+}
+
+/// Reads the logs of one job; with `--keep-going` also what could not be read.
+fn job(paths: &[PathBuf], filter: &Filter, args: &InspectArgs) -> Result<(Inspection, Vec<Error>)> {
+    let files = inspector::files(&inputs::expand(paths)?)?;
+    let budget = inspect::budget(files.len());
+    let progress = Progress::new(files.len() as u64, "reading logs", args.output.quiet);
+    let read = inspector::read(&files, || Tally::new(filter.clone(), budget), || progress.tick());
+    let mut logs = Vec::with_capacity(read.len());
+    let mut unusable = Vec::new();
+    for result in read {
+        match result {
+            Ok(log) => logs.push(log),
+            Err(error) if args.keep_going => unusable.push(error),
+            Err(error) => return Err(error),
+        }
+    }
+    if logs.iter().all(|(log, _)| log.records == 0) {
+        let first = logs.iter().find_map(|(log, _)| Some((log, log.bad.first()?)));
+        let why = first.map_or_else(String::new, |(log, bad)| format!(": line {} of {} {}", bad.line, log.path, bad.reason));
+        return Err(Error::inputs(format!("no Inspector record in {} file{}{why}", files.len(), if files.len() == 1 { "" } else { "s" }))
+            .with_hint("name the logs that NCCL_PROFILER_PLUGIN with NCCL_INSPECTOR_ENABLE=1 wrote; they are empty unless NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS is set"));
+    }
+    let inspection = inspect::inspect(logs, filter);
+    if inspection.operations == 0 && inspection.filtered_operations > 0 {
+        return Err(Error::usage(format!("the filters leave none of {} operations", inspection.filtered_operations))
+            .with_hint("relax --since, --until, --comm or --op"));
+    }
+    Ok((inspection, unusable))
+}

@@ -1,0 +1,235 @@
+//! The same communicators, operations and sizes of two jobs side by side.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::view::{Communicator, Inspection, Op};
+
+/// Records on each side below which no verdict is given.
+const ENOUGH: u64 = 5;
+/// A change of the median below this share is none.
+const MIN_EFFECT: f64 = 0.05;
+
+/// Another job beside this one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Against {
+    /// Log files of the other job.
+    pub files: usize,
+    /// Operations in them.
+    pub operations: u64,
+    /// What both jobs have, the largest share of time lost first.
+    pub rows: Vec<AgainstRow>,
+    /// What only this job has.
+    pub only_here: Vec<String>,
+    /// What only the other job has.
+    pub only_there: Vec<String>,
+}
+
+/// One operation and size on communicators that mean the same in both jobs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AgainstRow {
+    /// What tells the communicator: its name, its size, and who is in it.
+    pub communicator: String,
+    /// `single-rank`, `nvlink-only`, `hca-only`, `mixed`.
+    pub class: String,
+    /// Ids of the communicators here that are taken together.
+    pub comm_ids: Vec<String>,
+    /// Ids of the communicators there.
+    pub against_comm_ids: Vec<String>,
+    /// Operation.
+    pub op: String,
+    /// Message size in bytes; `None` if unknown or in ranges.
+    pub bytes: Option<u64>,
+    /// The range `[from, to)` where sizes are counted in ranges.
+    pub bytes_range: Option<[u64; 2]>,
+    /// `transfer`: shortest time of any rank; `own`: time of each rank, waiting included, where not all ranks were logged.
+    pub basis: String,
+    /// This job.
+    pub here: Side,
+    /// The other job.
+    pub there: Side,
+    /// Median time here / there - 1: positive is slower.
+    pub change: Option<f64>,
+    /// Whether that is more than the spread within the jobs.
+    pub verdict: Verdict,
+}
+
+/// The numbers of one job.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Side {
+    /// Values behind the figures: operations for `transfer`, records for `own`.
+    pub count: u64,
+    /// Median time, microseconds.
+    pub time_us: Option<f64>,
+    /// Median bus bandwidth, decimal GB/s.
+    pub busbw_gbs: Option<f64>,
+    /// 5th percentile of the bus bandwidth.
+    pub busbw_p5_gbs: Option<f64>,
+    /// 95th percentile of the bus bandwidth.
+    pub busbw_p95_gbs: Option<f64>,
+}
+
+/// What a change means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The median bandwidth is more than 5 % lower, and each job's median lies outside the other's 5th to 95th percentile.
+    Slower,
+    /// The same the other way round.
+    Faster,
+    /// The medians differ by less than 5 %.
+    Same,
+    /// The medians differ by more, but within the spread of a job.
+    WithinSpread,
+    /// Fewer than 5 values on a side.
+    TooFew,
+    /// A side has no bandwidth.
+    Unknown,
+}
+
+/// Compares the job `here` against `there`, the baseline.
+pub fn compare(here: &Inspection, there: &Inspection) -> Against {
+    let (mine, theirs) = (by_kind(here), by_kind(there));
+    let mut rows: Vec<(f64, AgainstRow)> = Vec::new();
+    for (kind, mine) in &mine {
+        if let Some(theirs) = theirs.get(kind) {
+            let row = row(kind, mine, theirs);
+            let lost = row.change.unwrap_or(0.0) * row.here.time_us.unwrap_or(0.0) * row.here.count as f64;
+            rows.push((lost, row));
+        }
+    }
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let only = |mine: &BTreeMap<Kind, Vec<Part<'_>>>, other: &BTreeMap<Kind, Vec<Part<'_>>>| {
+        mine.keys().filter(|kind| !other.contains_key(kind)).map(Kind::label).collect()
+    };
+    Against {
+        files: there.files.len(),
+        operations: there.operations,
+        rows: rows.into_iter().map(|(_, row)| row).collect(),
+        only_here: only(&mine, &theirs),
+        only_there: only(&theirs, &mine),
+    }
+}
+
+/// What two jobs have in common. Ids are drawn anew in each job, so a communicator is told by its name, its size and its members.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    name: Option<String>,
+    n_ranks: u32,
+    nnodes: Option<u32>,
+    class: String,
+    members: Vec<u32>,
+    op: String,
+    bytes: Option<u64>,
+    bytes_range: Option<[u64; 2]>,
+}
+
+impl Kind {
+    fn communicator(&self) -> String {
+        let name = self.name.as_deref().map_or_else(String::new, |n| format!("{n}, "));
+        let nodes = self.nnodes.map_or_else(String::new, |n| format!(" on {n} node{}", if n == 1 { "" } else { "s" }));
+        let listed: Vec<String> = self.members.iter().take(8).map(u32::to_string).collect();
+        let members = match self.members.len() {
+            0 => String::new(),
+            n if n as u64 == u64::from(self.n_ranks) && self.members.iter().zip(0..).all(|(&m, i)| m == i) => String::new(),
+            n if n > listed.len() => format!(" (job ranks {}, ...)", listed.join(", ")),
+            _ => format!(" (job ranks {})", listed.join(", ")),
+        };
+        format!("{name}{} rank{}{nodes}{members}", self.n_ranks, if self.n_ranks == 1 { "" } else { "s" })
+    }
+
+    fn label(&self) -> String {
+        let size = match (self.bytes, self.bytes_range) {
+            (Some(bytes), _) => format!(" of {bytes} bytes"),
+            (None, Some([from, to])) => format!(" of {from} to {to} bytes"),
+            (None, None) => String::new(),
+        };
+        format!("{}{size} on {}", self.op, self.communicator())
+    }
+}
+
+/// One communicator's share of a kind.
+type Part<'a> = (&'a Communicator, &'a Op);
+
+fn by_kind(view: &Inspection) -> BTreeMap<Kind, Vec<Part<'_>>> {
+    // The rank of a process in its largest communicator stands for its rank in the job, which no record gives.
+    let job_rank: BTreeMap<(&str, Option<u32>), u32> = view.processes.iter().map(|p| ((p.hostname.as_str(), p.pid), p.rank)).collect();
+    let mut kinds: BTreeMap<Kind, Vec<Part<'_>>> = BTreeMap::new();
+    for comm in &view.communicators {
+        let mut members: Vec<u32> = comm.ranks.iter().filter_map(|r| job_rank.get(&(r.hostname.as_str(), r.pid)).copied()).collect();
+        members.sort_unstable();
+        for op in &comm.ops {
+            let kind = Kind {
+                name: comm.name.clone(),
+                n_ranks: comm.n_ranks,
+                nnodes: comm.nnodes,
+                class: comm.class.clone(),
+                members: members.clone(),
+                op: op.op.clone(),
+                bytes: op.bytes,
+                bytes_range: op.bytes_range,
+            };
+            kinds.entry(kind).or_default().push((comm, op));
+        }
+    }
+    kinds
+}
+
+fn row(kind: &Kind, mine: &[Part<'_>], theirs: &[Part<'_>]) -> AgainstRow {
+    let transfer = mine.iter().chain(theirs).all(|(_, op)| op.compared >= ENOUGH);
+    let (here, there) = (side(mine, transfer), side(theirs, transfer));
+    let change = here.time_us.zip(there.time_us).filter(|&(_, b)| b > 0.0).map(|(a, b)| a / b - 1.0);
+    let ids = |parts: &[Part<'_>]| parts.iter().map(|(comm, _)| comm.comm_id.clone()).collect();
+    AgainstRow {
+        communicator: kind.communicator(),
+        class: kind.class.clone(),
+        comm_ids: ids(mine),
+        against_comm_ids: ids(theirs),
+        op: kind.op.clone(),
+        bytes: kind.bytes,
+        bytes_range: kind.bytes_range,
+        basis: if transfer { "transfer" } else { "own" }.to_owned(),
+        verdict: verdict(&here, &there),
+        here,
+        there,
+        change,
+    }
+}
+
+/// The figures of the communicator with most values; several that mean the same are rare and their medians close.
+fn side(parts: &[Part<'_>], transfer: bool) -> Side {
+    let count = |op: &Op| if transfer { op.compared } else { op.count - op.without_time };
+    let largest = parts.iter().map(|(_, op)| *op).max_by_key(|op| count(op));
+    let (time, busbw) = match largest {
+        Some(op) if transfer => (op.transfer_us, op.transfer_busbw_gbs),
+        Some(op) => (op.exec_time_us, op.busbw_gbs),
+        None => (None, None),
+    };
+    Side {
+        count: parts.iter().map(|(_, op)| count(op)).sum(),
+        time_us: time.map(|t| t.p50),
+        busbw_gbs: busbw.map(|b| b.median),
+        busbw_p5_gbs: busbw.map(|b| b.p5),
+        busbw_p95_gbs: busbw.map(|b| b.p95),
+    }
+}
+
+fn verdict(here: &Side, there: &Side) -> Verdict {
+    let spread = |side: &Side| Some((side.busbw_gbs?, side.busbw_p5_gbs?, side.busbw_p95_gbs?));
+    let (Some((a, a5, a95)), Some((b, b5, b95))) = (spread(here), spread(there)) else { return Verdict::Unknown };
+    if a <= 0.0 || b <= 0.0 {
+        return Verdict::Unknown;
+    }
+    if here.count < ENOUGH || there.count < ENOUGH {
+        return Verdict::TooFew;
+    }
+    if (a / b - 1.0).abs() < MIN_EFFECT || (b / a - 1.0).abs() < MIN_EFFECT {
+        return Verdict::Same;
+    }
+    match (a < b5 && b > a95, a > b95 && b < a5) {
+        (true, _) => Verdict::Slower,
+        (_, true) => Verdict::Faster,
+        _ => Verdict::WithinSpread,
+    }
+}
