@@ -112,7 +112,7 @@ pub fn merge(ranks: &[RankKernels], events: &mut [Vec<Event>], logs: &Collected)
                     distrusted.comm_id, distrusted.disagreeing, distrusted.pairs
                 ),
             )
-            .with_hint("This happens where collectives and sends or receives share a communicator: the kernel times of the trace count."),
+            .with_hint("The kernel times of the trace count. Known where sends or receives share the communicator with collectives, and where channels of a kernel start late."),
         );
     }
     give_sizes(&all, events, logs);

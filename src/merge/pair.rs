@@ -1,7 +1,7 @@
 //! Which record is which kernel, on one rank: by communicator and operation, in order, by size and time;
 //! duration decides only what is left. What does not fit stays alone, with its reason.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::LoggedOp;
 use super::align::align;
@@ -68,7 +68,8 @@ pub fn pair(rank: &RankKernels, events: &[Event], records: &[usize], logs: &Coll
     for (units, candidates) in sequences(events, records, logs) {
         let list: Vec<&LoggedOp> = candidates.iter().map(|&i| &logs.ops[i]).collect();
         let limit = clock.delay_limit(&units, events, &list);
-        let pairs = align(units.len(), list.len(), |u, r| clock.cost(&units[u], &events[units[u].event], list[r], limit));
+        let mut pairs = align(units.len(), list.len(), |u, r| clock.cost(&units[u], &events[units[u].event], list[r], limit));
+        continue_by_number(&units, &list, &mut pairs);
         for (unit, partner) in units.iter().zip(pairs) {
             match partner {
                 Some(r) => found.pairs.push(Pair { event: unit.event, record: candidates[r] }),
@@ -82,6 +83,32 @@ pub fn pair(rank: &RankKernels, events: &[Event], records: &[usize], logs: &Coll
     let delay = found.pairs.iter().filter_map(|p| clock.delay(&events[p.event], &logs.ops[p.record])).fold(SLACK_US, f64::max);
     found.in_capture = records.iter().filter(|&&i| clock.is_captured(rank, &logs.ops[i], delay)).count() as u64;
     found
+}
+
+/// Kernels whose times contradict the log, next to a pair: consecutive operations have consecutive numbers, so if the record
+/// with the next number is free and of the same size, it is theirs. Times that are not the operation's own show up as distrust.
+fn continue_by_number(units: &[Unit], list: &[&LoggedOp], pairs: &mut [Option<usize>]) {
+    let mut taken: BTreeSet<usize> = pairs.iter().copied().flatten().collect();
+    let number = |r: usize| list[r].sn.filter(|_| !list[r].p2p);
+    let fits = |unit: &Unit, r: usize, sn: Option<u64>| list.get(r).is_some_and(|found| found.sn == sn && found.bytes == unit.bytes);
+    for u in 1..pairs.len() {
+        if let (None, Some(before)) = (pairs[u], pairs[u - 1])
+            && let Some(sn) = number(before)
+            && fits(&units[u], before + 1, sn.checked_add(1))
+            && taken.insert(before + 1)
+        {
+            pairs[u] = Some(before + 1);
+        }
+    }
+    for u in (0..pairs.len().saturating_sub(1)).rev() {
+        if let (None, Some(after)) = (pairs[u], pairs[u + 1])
+            && let (Some(sn), Some(previous)) = (number(after), after.checked_sub(1))
+            && fits(&units[u], previous, sn.checked_sub(1))
+            && taken.insert(previous)
+        {
+            pairs[u] = Some(previous);
+        }
+    }
 }
 
 fn why_alone(unit: &Unit, list: &[&LoggedOp]) -> &'static str {
