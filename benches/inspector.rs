@@ -34,9 +34,13 @@ fn log(lines: u64, channels: u64) -> String {
             sn = i / 9
         );
         if channels > 0 {
-            let numbers: Vec<String> = (0..channels).map(|c| format!(r#"{{"channel_id":{c},"kernel_start_sn":3,"kernel_stop_sn":12,"kernel_record_sn":11}}"#)).collect();
+            let numbers: Vec<String> = (0..channels)
+                .map(|c| format!(r#"{{"channel_id":{c},"kernel_start_sn":3,"kernel_stop_sn":12,"kernel_record_sn":11}}"#))
+                .collect();
             let times: Vec<String> = (0..channels)
-                .map(|c| format!(r#"{{"channel_id":{c},"kernel_start_ts":{written},"kernel_stop_ts":{written},"kernel_record_ts":{written}}}"#))
+                .map(|c| {
+                    format!(r#"{{"channel_id":{c},"kernel_start_ts":{written},"kernel_stop_ts":{written},"kernel_record_ts":{written}}}"#)
+                })
                 .collect();
             let _ = write!(
                 text,

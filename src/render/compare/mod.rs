@@ -8,7 +8,7 @@ use super::document::{Block, Document, Entry, Section};
 use super::table::Tone;
 use super::view::notes;
 use super::{Format, Style, html, json, markdown, terminal, units};
-use crate::compare::{Comparison, Expectation, Remark, Scaling, Variant, Verdict};
+use crate::compare::{Comparison, Remark, Scaling, Variant, Verdict};
 
 /// Prints a comparison in a format; `style` matters to the terminal only.
 pub fn render(comparison: &Comparison, format: Format, style: &Style) -> String {
@@ -39,7 +39,7 @@ pub fn document(comparison: &Comparison) -> Document {
         ("Verdicts", verdicts),
         ("Where the time goes", time),
         ("Communication and copies", vec![Some(Block::Table(tables::work(comparison)))]),
-        ("Known options", vec![entries(expectations(comparison))]),
+        ("Known options", vec![tables::expectations(comparison).map(Block::Records)]),
         ("What else differs", vec![entries(remarks(comparison))]),
         ("Step times", steps),
         ("Timelines", vec![figures::strips(comparison).map(Block::Figure)]),
@@ -175,23 +175,6 @@ fn whys(comparison: &Comparison) -> Vec<Entry> {
             tone: tone(variant.verdict),
         })
         .collect()
-}
-
-fn expectations(comparison: &Comparison) -> Vec<Entry> {
-    let entry = |e: &Expectation| {
-        let (word, tone) = match e.holds {
-            Some(true) => ("holds", Tone::Good),
-            Some(false) => ("does not hold", Tone::Bad),
-            None => ("cannot be told", Tone::Neutral),
-        };
-        let source = if e.source == "--option" { String::new() } else { format!(" ({})", e.source) };
-        Entry {
-            name: format!("{}, {}{source}", e.variant, e.option),
-            text: format!("{word}. Expected: {}. Observed: {}.", e.expected, e.observed),
-            tone,
-        }
-    };
-    comparison.expectations.iter().map(entry).collect()
 }
 
 /// Remarks; the same one about several variants is said once.
