@@ -85,9 +85,7 @@ fn facts(comparison: &Comparison) -> Vec<String> {
 }
 
 fn headline(comparison: &Comparison) -> Vec<String> {
-    let best = others(comparison)
-        .filter(|v| v.verdict == Verdict::Faster)
-        .max_by(|a, b| a.speedup.unwrap_or(0.0).total_cmp(&b.speedup.unwrap_or(0.0)));
+    let best = best(comparison);
     let mut sentences = vec![match best {
         Some(best) => best_sentence(comparison, best),
         None => format!("No variant is shown to be faster than {}.", comparison.baseline),
@@ -104,6 +102,15 @@ fn headline(comparison: &Comparison) -> Vec<String> {
     sentences.push(format!("{}.", capitalised(&counts.join("; "))));
     sentences.extend(gate(comparison));
     sentences
+}
+
+/// The fastest of the variants that are faster; one with other ranks than the baseline only if there is no other or the scaling is known.
+fn best(comparison: &Comparison) -> Option<&Variant> {
+    let ranks = baseline(comparison).map(|v| v.ranks);
+    let alike = |v: &Variant| comparison.settings.scaling.is_some() || Some(v.ranks) == ranks;
+    others(comparison)
+        .filter(|v| v.verdict == Verdict::Faster)
+        .max_by(|a, b| alike(a).cmp(&alike(b)).then(a.speedup.unwrap_or(0.0).total_cmp(&b.speedup.unwrap_or(0.0))))
 }
 
 /// What keeps every variant from a verdict, if it is one thing.

@@ -207,7 +207,7 @@ pub(super) fn expectations(comparison: &Comparison) -> Option<Table> {
     let verdict = |e: &Expectation| match e.holds {
         Some(true) => Cell::text("yes").with_tone(Tone::Good),
         Some(false) => Cell::text("no").with_tone(Tone::Bad),
-        None => Cell::text("cannot be told"),
+        None => Cell::text("unknown"),
     };
     let option = |e: &Expectation| {
         let hint = if e.source.starts_with("guessed") { "guessed" } else { e.source.split(':').next().unwrap_or_default() };
