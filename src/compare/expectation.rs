@@ -26,14 +26,25 @@ pub(super) struct Facts<'a> {
 struct Check {
     expected: String,
     observed: String,
+    /// The same of the variant that lacks the option.
+    without: String,
     holds: Option<bool>,
 }
 
-impl Facts<'_> {
-    fn name(&self) -> &str {
-        &self.variant.name
+impl Check {
+    /// A check of what `observe` says of the variant, beside what it says of the reference.
+    fn new(
+        expected: impl Into<String>,
+        reference: &Facts,
+        variant: &Facts,
+        observe: impl Fn(&Facts) -> String,
+        holds: Option<bool>,
+    ) -> Self {
+        Self { expected: expected.into(), observed: observe(variant), without: observe(reference), holds }
     }
+}
 
+impl Facts<'_> {
     fn median(&self, metric: Metric) -> Option<f64> {
         self.variant.summary.median(metric)
     }
@@ -58,7 +69,7 @@ impl Facts<'_> {
             .collect()
     }
 
-    /// `3 collectives of 3.10 MB together, 0.21 ms`.
+    /// `3 collectives a step of 3.10 MB together in 0.21 ms without waiting`.
     fn traffic(&self) -> String {
         let count = self.median(Metric::CommCount);
         if count == Some(0.0) {
@@ -97,6 +108,7 @@ pub(super) fn expectations(baseline: &Facts, all: &[Facts]) -> Vec<Expectation> 
                 compared_with: reference.variant.name.clone(),
                 expected: check.expected,
                 observed: check.observed,
+                observed_without: check.without,
                 holds: check.holds,
             }));
         }
@@ -138,7 +150,7 @@ fn checks(option: TrainingOption, reference: &Facts, variant: &Facts) -> Vec<Che
         TrainingOption::BucketCap(mib) => vec![buckets_fit(mib, reference, variant), overlap_rises(reference, variant)],
         TrainingOption::DdpOneGpu => vec![copies_without_communication(reference, variant)],
         TrainingOption::GradientAccumulation => vec![fewer_collectives(reference, variant)],
-        TrainingOption::Fsdp => vec![sharded_collectives(variant)],
+        TrainingOption::Fsdp => vec![sharded_collectives(reference, variant)],
         TrainingOption::P2pOff => vec![same_traffic_slower(reference, variant)],
     }
 }
@@ -146,18 +158,8 @@ fn checks(option: TrainingOption, reference: &Facts, variant: &Facts) -> Vec<Che
 fn little_changes(reference: &Facts, variant: &Facts) -> Check {
     let counts = [Metric::CommCount, Metric::DtodCount, Metric::DtodBytes];
     let equal = counts.iter().map(|&m| Some(reference.median(m)? == variant.median(m)?)).collect::<Option<Vec<bool>>>();
-    Check {
-        expected: "as many collectives and copies as without it".to_owned(),
-        observed: format!(
-            "{}, {}; {}: {}, {}",
-            variant.traffic(),
-            variant.copies(),
-            reference.name(),
-            reference.traffic(),
-            reference.copies()
-        ),
-        holds: equal.map(|equal| equal.into_iter().all(|e| e)),
-    }
+    let observe = |facts: &Facts| format!("{}, {}", facts.traffic(), facts.copies());
+    Check::new("as many collectives and copies as without it", reference, variant, observe, equal.map(|equal| equal.into_iter().all(|e| e)))
 }
 
 /// The gradients of a step in bytes: what all-reduces carry where no hook compresses them.
@@ -184,14 +186,11 @@ fn bucket_copies_vanish(reference: &Facts, variant: &Facts) -> Check {
         };
         Some(enough && counts.1 < counts.0)
     };
-    Check {
-        expected: match gradients {
-            Some(bytes) => format!("the DtoD copies of the buckets vanish, {} a step", units::bytes(bytes.unsigned_abs())),
-            None => "the DtoD copies of the buckets vanish".to_owned(),
-        },
-        observed: format!("{} a step; {}: {}", variant.copies(), reference.name(), reference.copies()),
-        holds: holds(),
-    }
+    let expected = match gradients {
+        Some(bytes) => format!("the DtoD copies of the buckets vanish, {} a step", units::bytes(bytes.unsigned_abs())),
+        None => "the DtoD copies of the buckets vanish".to_owned(),
+    };
+    Check::new(expected, reference, variant, |facts| facts.copies(), holds())
 }
 
 /// Variant / reference of the bytes of a step if both are known, else of the communication time without waiting.
@@ -201,16 +200,9 @@ fn traffic_ratio(reference: &Facts, variant: &Facts) -> Option<f64> {
         .or_else(|| ratio(reference.variant.comm_transfer_ns, variant.variant.comm_transfer_ns))
 }
 
-fn traffic_observed(reference: &Facts, variant: &Facts) -> String {
-    format!("{}; {}: {}", variant.traffic(), reference.name(), reference.traffic())
-}
-
 fn traffic_halves(reference: &Facts, variant: &Facts) -> Check {
-    Check {
-        expected: "AllReduce carries half the bytes, or takes half the time".to_owned(),
-        observed: traffic_observed(reference, variant),
-        holds: traffic_ratio(reference, variant).map(|ratio| HALF.contains(&ratio)),
-    }
+    let holds = traffic_ratio(reference, variant).map(|ratio| HALF.contains(&ratio));
+    Check::new("AllReduce carries half the bytes, or takes half the time", reference, variant, |facts| facts.traffic(), holds)
 }
 
 /// Kernels that run more often than in the reference, those with most time first.
@@ -227,76 +219,63 @@ fn added_kernels(reference: &Facts, variant: &Facts) -> Vec<String> {
     added.into_iter().map(|(_, text)| text).collect()
 }
 
-fn compute_observed(reference: &Facts, variant: &Facts) -> String {
-    let added = added_kernels(reference, variant);
-    let kernels = match added.as_slice() {
+/// A check of compute time that names the kernels which the variant runs more often.
+fn compute_check(expected: &str, reference: &Facts, variant: &Facts, holds: Option<bool>) -> Check {
+    let kernels = match added_kernels(reference, variant).as_slice() {
         [] => "no kernel runs more often".to_owned(),
         [one] => format!("more calls of {one}"),
         [first, rest @ ..] => format!("more calls of {first} and {}", units::plural(rest.len(), "other kernel")),
     };
-    format!("compute {} a step; {}: {}; {kernels}", variant.time(Metric::ComputeNs), reference.name(), reference.time(Metric::ComputeNs))
+    let observe = |facts: &Facts| format!("compute {} a step", facts.time(Metric::ComputeNs));
+    let check = Check::new(expected, reference, variant, observe, holds);
+    Check { observed: format!("{}; {kernels}", check.observed), ..check }
 }
 
 fn conversions_appear(reference: &Facts, variant: &Facts) -> Check {
-    Check {
-        expected: "kernels that convert the gradients run in addition".to_owned(),
-        observed: compute_observed(reference, variant),
-        holds: (!variant.report.kernels.all_compute.is_empty()).then(|| !added_kernels(reference, variant).is_empty()),
-    }
+    let holds = (!variant.report.kernels.all_compute.is_empty()).then(|| !added_kernels(reference, variant).is_empty());
+    compute_check("kernels that convert the gradients run in addition", reference, variant, holds)
 }
 
 fn traffic_shrinks(reference: &Facts, variant: &Facts) -> Check {
-    Check {
-        expected: "a few small collectives instead of the whole gradients".to_owned(),
-        observed: traffic_observed(reference, variant),
-        holds: traffic_ratio(reference, variant).map(|ratio| ratio < *HALF.start()),
-    }
+    let holds = traffic_ratio(reference, variant).map(|ratio| ratio < *HALF.start());
+    Check::new("a few small collectives instead of the whole gradients", reference, variant, |facts| facts.traffic(), holds)
 }
 
 fn compute_grows(reference: &Facts, variant: &Facts) -> Check {
     let ratio = || Some(variant.median(Metric::ComputeNs)? / reference.median(Metric::ComputeNs).filter(|&ns| ns > 0.0)?);
-    Check {
-        expected: "compute grows: gradients are factorised and orthogonalised".to_owned(),
-        observed: compute_observed(reference, variant),
-        holds: ratio().map(|ratio| ratio > 1.01),
-    }
+    let holds = ratio().map(|ratio| ratio > 1.01);
+    compute_check("compute grows: gradients are factorised and orthogonalised", reference, variant, holds)
 }
 
 /// DDP closes a bucket when it reaches the cap, so a bucket is rarely smaller and can be larger by its last gradient.
 fn buckets_fit(mib: u32, reference: &Facts, variant: &Facts) -> Check {
     let cap = f64::from(mib) * f64::from(1 << 20);
     let (before, after) = (reference.median(Metric::CommCount), variant.median(Metric::CommCount));
-    let observed = format!("{} a step; {}: {}", number(after), reference.name(), number(before));
-    match gradient_bytes(reference, variant) {
+    let observe = |facts: &Facts| format!("{} a step", number(facts.median(Metric::CommCount)));
+    let (expected, holds) = match gradient_bytes(reference, variant) {
         Some(bytes) => {
             let most = bytes as f64 / cap;
-            Check {
-                expected: format!(
-                    "about {:.0} AllReduce a step: {} of gradients in buckets of {mib} MiB",
-                    most.max(1.0),
-                    units::bytes(bytes.unsigned_abs())
-                ),
-                observed,
-                holds: after.map(|n| n >= (0.5 * most).max(1.0) && n <= most + 2.0),
-            }
+            let size = units::bytes(bytes.unsigned_abs());
+            let expected = format!("about {:.0} AllReduce a step: {size} of gradients in buckets of {mib} MiB", most.max(1.0));
+            (expected, after.map(|n| n >= (0.5 * most).max(1.0) && n <= most + 2.0))
         }
-        None => Check {
-            expected: format!("another number of AllReduce a step: gradients / {mib} MiB"),
-            observed,
-            holds: before.zip(after).map(|(before, after)| before != after),
-        },
-    }
+        None => {
+            let expected = format!("another number of AllReduce a step: gradients / {mib} MiB");
+            (expected, before.zip(after).map(|(before, after)| before != after))
+        }
+    };
+    Check::new(expected, reference, variant, observe, holds)
 }
 
 fn overlap_rises(reference: &Facts, variant: &Facts) -> Check {
     let more_buckets = reference.median(Metric::CommCount) < variant.median(Metric::CommCount);
     let (before, after) = (reference.median(Metric::OverlapFraction), variant.median(Metric::OverlapFraction));
-    let share = |share: Option<f64>| share.map_or_else(|| units::MISSING.to_owned(), units::percent);
-    Check {
-        expected: "more of the communication runs beside compute if there are more buckets".to_owned(),
-        observed: format!("{} of the communication; {}: {}", share(after), reference.name(), share(before)),
-        holds: before.zip(after).filter(|_| more_buckets).map(|(before, after)| after > before + 0.05),
-    }
+    let observe = |facts: &Facts| {
+        let share = facts.median(Metric::OverlapFraction).map_or_else(|| units::MISSING.to_owned(), units::percent);
+        format!("{share} of the communication overlaps")
+    };
+    let holds = before.zip(after).filter(|_| more_buckets).map(|(before, after)| after > before + 0.05);
+    Check::new("more of the communication runs beside compute if there are more buckets", reference, variant, observe, holds)
 }
 
 fn copies_without_communication(reference: &Facts, variant: &Facts) -> Check {
@@ -306,38 +285,25 @@ fn copies_without_communication(reference: &Facts, variant: &Facts) -> Check {
             reference.median(Metric::CommCount)? > 0.0 || variant.median(Metric::DtodBytes)? > reference.median(Metric::DtodBytes)?;
         Some(without && more && variant.median(Metric::DtodCount)? > 0.0)
     };
-    Check {
-        expected: "the wrapper copies gradients to its buckets although there is nobody to send them to".to_owned(),
-        observed: format!(
-            "{} and {}; {}: {} and {}",
-            variant.copies(),
-            variant.traffic(),
-            reference.name(),
-            reference.copies(),
-            reference.traffic()
-        ),
-        holds: holds(),
-    }
+    let expected = "the wrapper copies gradients to its buckets although there is nobody to send them to";
+    Check::new(expected, reference, variant, |facts| format!("{} and {}", facts.copies(), facts.traffic()), holds())
 }
 
 fn fewer_collectives(reference: &Facts, variant: &Facts) -> Check {
-    let (before, after) = (reference.mean(Metric::CommCount), variant.mean(Metric::CommCount));
-    Check {
-        expected: "fewer collectives a step".to_owned(),
-        observed: format!("{} a step on average; {}: {}", number(after), reference.name(), number(before)),
-        holds: before.zip(after).map(|(before, after)| after < before),
-    }
+    let holds = reference.mean(Metric::CommCount).zip(variant.mean(Metric::CommCount)).map(|(before, after)| after < before);
+    let observe = |facts: &Facts| format!("{} a step on average", number(facts.mean(Metric::CommCount)));
+    Check::new("fewer collectives a step", reference, variant, observe, holds)
 }
 
-fn sharded_collectives(variant: &Facts) -> Check {
-    let calls = variant.collective_calls();
-    let of = |op: CommOp| calls.iter().find(|(name, _)| *name == op.label()).map_or(0.0, |(_, calls)| *calls);
+fn sharded_collectives(reference: &Facts, variant: &Facts) -> Check {
+    let of = |op: CommOp| variant.collective_calls().into_iter().find(|(name, _)| *name == op.label()).map_or(0.0, |(_, calls)| calls);
     let (reduce, gather, scatter) = (of(CommOp::AllReduce), of(CommOp::AllGather), of(CommOp::ReduceScatter));
-    Check {
-        expected: "AllGather and ReduceScatter instead of AllReduce".to_owned(),
-        observed: calls.iter().map(|(name, calls)| format!("{calls:.1} {name}")).collect::<Vec<_>>().join(", ") + " a step",
-        holds: Some(gather > 0.0 && scatter > 0.0 && gather + scatter > reduce),
-    }
+    let observe = |facts: &Facts| {
+        let calls = facts.collective_calls();
+        calls.iter().map(|(name, calls)| format!("{calls:.1} {name}")).collect::<Vec<_>>().join(", ") + " a step"
+    };
+    let holds = gather > 0.0 && scatter > 0.0 && gather + scatter > reduce;
+    Check::new("AllGather and ReduceScatter instead of AllReduce", reference, variant, observe, Some(holds))
 }
 
 fn same_traffic_slower(reference: &Facts, variant: &Facts) -> Check {
@@ -346,11 +312,8 @@ fn same_traffic_slower(reference: &Facts, variant: &Facts) -> Check {
         let slower = variant.variant.comm_transfer_ns? as f64 > UNCHANGED.end() * reference.variant.comm_transfer_ns? as f64;
         same.then_some(slower)
     };
-    Check {
-        expected: "the same collectives take longer: through host memory instead of peer access".to_owned(),
-        observed: traffic_observed(reference, variant),
-        holds: holds(),
-    }
+    let expected = "the same collectives take longer: through host memory instead of peer access";
+    Check::new(expected, reference, variant, |facts| facts.traffic(), holds())
 }
 
 /// A count, which is whole except where ranks differ.
@@ -387,10 +350,17 @@ pub(super) fn findings(baseline: &Facts, all: &[Facts], expectations: &[Expectat
 }
 
 fn evidence(failed: &Expectation) -> Map<String, Value> {
-    [("variant", &failed.variant), ("expected", &failed.expected), ("observed", &failed.observed), ("option_source", &failed.source)]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), json!(value)))
-        .collect()
+    [
+        ("variant", &failed.variant),
+        ("expected", &failed.expected),
+        ("observed", &failed.observed),
+        ("without_it", &failed.observed_without),
+        ("compared_with", &failed.compared_with),
+        ("option_source", &failed.source),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), json!(value)))
+    .collect()
 }
 
 fn expectation_failed(failed: &Expectation) -> Finding {

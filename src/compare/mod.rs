@@ -290,10 +290,12 @@ pub struct Expectation {
     pub source: String,
     /// The variant that shows what is without the option: all else equal if there is one, else the baseline.
     pub compared_with: String,
-    /// What it should do, as a sentence.
+    /// What it should do, as a clause.
     pub expected: String,
-    /// What the captures show, as a sentence.
+    /// What the captures of the variant show, as a clause.
     pub observed: String,
+    /// The same of the variant that it is compared with.
+    pub observed_without: String,
     /// Whether it did; `None` if the captures cannot say.
     pub holds: Option<bool>,
 }

@@ -148,6 +148,10 @@ pub(super) fn judge(baseline: &Side, variant: &Side, e: f64) -> Judgement {
     }
 
     let mut why = vec![interval_sentence(ratio, interval, verdict, e)];
+    if baseline.variant.ranks != variant.variant.ranks {
+        let (here, there) = (units::plural(variant.variant.ranks, "rank"), baseline.variant.ranks);
+        why.push(format!("It has {here}, the baseline {there}: step times compare only as far as a step does the same work."));
+    }
     why.extend(deciding_outlier(baseline, variant, verdict, e));
     if baseline.times.len() == 1 && variant.times.len() == 1 {
         why.push("One capture a side: the interval covers the variation from step to step only, not from run to run.".to_owned());

@@ -8,7 +8,7 @@ use super::document::{Block, Document, Entry, Section};
 use super::table::Tone;
 use super::view::notes;
 use super::{Format, Style, html, json, markdown, terminal, units};
-use crate::compare::{Comparison, Expectation, Remark, Scaling, Variant, Verdict};
+use crate::compare::{Comparison, Remark, Scaling, Variant, Verdict};
 
 /// Prints a comparison in a format; `style` matters to the terminal only.
 pub fn render(comparison: &Comparison, format: Format, style: &Style) -> String {
@@ -39,7 +39,7 @@ pub fn document(comparison: &Comparison) -> Document {
         ("Verdicts", verdicts),
         ("Where the time goes", time),
         ("Communication and copies", vec![Some(Block::Table(tables::work(comparison)))]),
-        ("Known options", vec![entries(expectations(comparison))]),
+        ("Known options", vec![tables::expectations(comparison).map(Block::Records)]),
         ("What else differs", vec![entries(remarks(comparison))]),
         ("Step times", steps),
         ("Timelines", vec![figures::strips(comparison).map(Block::Figure)]),
@@ -85,9 +85,7 @@ fn facts(comparison: &Comparison) -> Vec<String> {
 }
 
 fn headline(comparison: &Comparison) -> Vec<String> {
-    let best = others(comparison)
-        .filter(|v| v.verdict == Verdict::Faster)
-        .max_by(|a, b| a.speedup.unwrap_or(0.0).total_cmp(&b.speedup.unwrap_or(0.0)));
+    let best = best(comparison);
     let mut sentences = vec![match best {
         Some(best) => best_sentence(comparison, best),
         None => format!("No variant is shown to be faster than {}.", comparison.baseline),
@@ -104,6 +102,15 @@ fn headline(comparison: &Comparison) -> Vec<String> {
     sentences.push(format!("{}.", capitalised(&counts.join("; "))));
     sentences.extend(gate(comparison));
     sentences
+}
+
+/// The fastest of the variants that are faster; one with other ranks than the baseline only if there is no other or the scaling is known.
+fn best(comparison: &Comparison) -> Option<&Variant> {
+    let ranks = baseline(comparison).map(|v| v.ranks);
+    let alike = |v: &Variant| comparison.settings.scaling.is_some() || Some(v.ranks) == ranks;
+    others(comparison)
+        .filter(|v| v.verdict == Verdict::Faster)
+        .max_by(|a, b| alike(a).cmp(&alike(b)).then(a.speedup.unwrap_or(0.0).total_cmp(&b.speedup.unwrap_or(0.0))))
 }
 
 /// What keeps every variant from a verdict, if it is one thing.
@@ -175,23 +182,6 @@ fn whys(comparison: &Comparison) -> Vec<Entry> {
             tone: tone(variant.verdict),
         })
         .collect()
-}
-
-fn expectations(comparison: &Comparison) -> Vec<Entry> {
-    let entry = |e: &Expectation| {
-        let (word, tone) = match e.holds {
-            Some(true) => ("holds", Tone::Good),
-            Some(false) => ("does not hold", Tone::Bad),
-            None => ("cannot be told", Tone::Neutral),
-        };
-        let source = if e.source == "--option" { String::new() } else { format!(" ({})", e.source) };
-        Entry {
-            name: format!("{}, {}{source}", e.variant, e.option),
-            text: format!("{word}. Expected: {}. Observed: {}.", e.expected, e.observed),
-            tone,
-        }
-    };
-    comparison.expectations.iter().map(entry).collect()
 }
 
 /// Remarks; the same one about several variants is said once.
