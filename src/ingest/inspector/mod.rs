@@ -10,6 +10,7 @@
 mod find;
 mod json;
 mod lines;
+mod memo;
 mod parser;
 mod prometheus;
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::json::{self, Coll, DumpStats, Fault, Header, Metadata, Number, Object, P2p, Text, Trace};
 use super::lines::Line;
+use super::memo::{Kind, Known, Memo};
 use super::prometheus;
 use crate::model::CommOp;
 use crate::model::record::{BadLine, ChannelStamps, Drops, LogFile, Origin, Record, Sink, Stamps, Timing};
@@ -100,6 +101,7 @@ struct State<'s, S> {
     origins: Vec<Origin>,
     index: HashMap<Origin, usize>,
     last: usize,
+    memo: Memo,
     /// Origin and writing time of the last `dump_stats` record: headerless records after it are its.
     marker: Option<(usize, Option<i64>)>,
     prometheus: BTreeMap<String, usize>,
@@ -115,6 +117,7 @@ impl<'s, S: Sink> Parser<'s, S> {
             origins: Vec::new(),
             index: HashMap::new(),
             last: 0,
+            memo: Memo::default(),
             marker: None,
             prometheus: BTreeMap::new(),
         };
@@ -196,6 +199,12 @@ impl<S: Sink> State<'_, S> {
     }
 
     fn text(&mut self, text: &[u8]) -> Result<(), Fault> {
+        if let Some(known) = self.memo.find(text) {
+            // A line with any fault takes the long way, which knows how to repair it and what to say.
+            if self.known(&known).is_some() {
+                return Ok(());
+            }
+        }
         match text.first() {
             Some(b'{') => json::objects(text, &mut |object, text| self.object(object, text)),
             Some(b'n') if text.starts_with(b"nccl_") => self.prometheus(text),
@@ -229,6 +238,16 @@ impl<S: Sink> State<'_, S> {
         Ok(())
     }
 
+    /// A record of a header that is known; `None` if its operation is not plain JSON.
+    fn known(&mut self, known: &Known<'_>) -> Option<()> {
+        let text = std::str::from_utf8(known.operation).ok()?;
+        let written = Some(known.written_us);
+        match known.kind {
+            Kind::Coll => self.coll(known.origin, written, &serde_json::from_str(text).ok()?).ok(),
+            Kind::P2p => self.p2p(known.origin, written, &serde_json::from_str(text).ok()?).ok(),
+        }
+    }
+
     fn object(&mut self, object: &Object<'_>, text: &[u8]) -> Result<(), Fault> {
         if object.proxy_trace.is_some() {
             self.log.records += 1;
@@ -244,6 +263,9 @@ impl<S: Sink> State<'_, S> {
         let (origin, written) = self.origin(object, text)?;
         if let Some(stats) = &object.dump_stats {
             self.dump_stats(origin, written, stats);
+        }
+        if object.header.is_some() && object.dump_stats.is_none() {
+            self.memo.remember(text, origin, written);
         }
         if let Some(coll) = coll {
             self.coll(origin, written, coll)?;
