@@ -11,6 +11,9 @@ use crate::collectives::{analyse, events, groups};
 use crate::findings;
 use crate::ingest::nsys::{self, Candidate, NsysReport, survey};
 use crate::ingest::{nccl_log, ranks, topo};
+use crate::merge;
+use crate::merge::collect::{Collected, Process};
+use crate::merge::pair::RankKernels;
 use crate::model::{Metric, RankTrace, Span};
 use crate::report::{self, Clock, Kernels, RankReport, Report, RunSummary, Settings, Strip};
 use crate::stats;
@@ -56,6 +59,8 @@ pub struct Options {
     pub nccl_logs: Vec<PathBuf>,
     /// Output of `nvidia-smi topo -m` on the run's machine.
     pub topology: Option<PathBuf>,
+    /// NCCL Inspector logs of the run, or folders with them.
+    pub inspector: Vec<PathBuf>,
 }
 
 /// A finished report, and whether inputs are missing from it.
@@ -417,6 +422,11 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, classifier:
         );
     }
     let keys: Vec<Vec<run::StepKey>> = ranks.iter().map(|rank| run::keys(&rank.steps)).collect();
+    let inspector = add_inspector(traces, &mut events, options)?;
+    let inspector = inspector.map(|merged| {
+        warnings.extend(merged.warnings);
+        merged.view
+    });
     let across = analyse::across(traces, &events, &steps, &keys);
     let numbers: Vec<u32> = traces.iter().map(|t| t.rank).collect();
     let lists: Vec<&[events::Event]> = events.iter().map(Vec::as_slice).collect();
@@ -437,12 +447,32 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, classifier:
         kernels,
         collectives: groups::groups(&across.measured, &lists, &numbers),
         waits,
-        inspector: None,
+        inspector,
         transport: None,
         findings: Vec::new(),
         warnings,
         strips,
     })
+}
+
+/// Pairs the kernels with the records of Inspector, which also give sizes to operations without a payload.
+fn add_inspector(traces: &[RankTrace], events: &mut [Vec<events::Event>], options: &Options) -> Result<Option<merge::Merged>> {
+    if options.inspector.is_empty() {
+        return Ok(None);
+    }
+    let ranks: Vec<RankKernels> = traces
+        .iter()
+        .map(|trace| RankKernels {
+            rank: trace.rank,
+            pid: trace.pid,
+            hostname: trace.hostname.clone(),
+            epoch_ns: trace.epoch_ns,
+            captured: trace.ops.start.first().copied().zip(trace.ops.end.iter().copied().max()),
+        })
+        .collect();
+    let wanted: Vec<Process> = ranks.iter().map(|rank| (rank.pid, rank.hostname.clone())).collect();
+    let logs = Collected::read(&options.inspector, &wanted)?;
+    Ok(Some(merge::merge(&ranks, events, &logs)))
 }
 
 /// What NCCL logs and the topology say: routes, findings, and the peak that bandwidths are compared with.

@@ -73,7 +73,7 @@ pub fn percent(share: f64) -> String {
 
 /// A change (0.05 is 5 % more) as `+5.0 %`.
 pub fn signed_percent(change: f64) -> String {
-    let text = percent(change);
+    let text = format!("{} %", fixed(change * 100.0, 1));
     if change > 0.0 { format!("+{text}") } else { text }
 }
 
@@ -193,6 +193,7 @@ mod tests {
         assert_eq!(percent(f64::NAN), "– %");
         assert_eq!(signed_percent(0.05), "+5.0 %");
         assert_eq!(signed_percent(-0.05), "-5.0 %");
+        assert_eq!(signed_percent(0.9998), "+100.0 %");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use super::Outcome;
 use super::output::OutputArgs;
 use super::progress::Progress;
+use crate::compare::group;
 use crate::pipeline::{self, Options, StepChoice};
 use crate::render;
 use crate::{Error, Result};
@@ -121,6 +122,9 @@ pub struct ReportArgs {
     /// Reports of one run, exported with `nsys export --type sqlite`; patterns like 'ddp_*.sqlite' are expanded
     #[arg(required = true, value_name = "REPORT.sqlite")]
     pub reports: Vec<PathBuf>,
+    /// NCCL Inspector logs of the run, or folders with them: pairs kernels with records
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    pub inspector: Vec<PathBuf>,
     /// NCCL logs of the run (NCCL_DEBUG=INFO): which transport each pair of ranks uses
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub nccl_log: Vec<PathBuf>,
@@ -142,11 +146,24 @@ pub struct ReportArgs {
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     args.output.files()?;
     let paths = super::inputs::expand(&args.reports)?;
-    let options = Options { nccl_logs: super::inputs::expand(&args.nccl_log)?, topology: args.topo.clone(), ..args.steps.options() };
+    let options = Options {
+        nccl_logs: super::inputs::expand(&args.nccl_log)?,
+        topology: args.topo.clone(),
+        inspector: super::inputs::expand(&args.inspector)?,
+        ..args.steps.options()
+    };
     let built = args.steps.in_pool(|| {
         let progress = Progress::new(paths.len() as u64, "reading reports", args.output.quiet);
-        pipeline::build(&paths, &options, || progress.tick())
+        pipeline::build(&paths, &options, || progress.tick()).map_err(|error| proposing_compare(error, &paths))
     })?;
     args.output.emit(|format, style| Ok(render::render(&built.report, format, &style)))?;
     Ok(if built.unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
+}
+
+/// An error that no single file is to blame for may come from files of several runs: then the hint is how to compare them.
+fn proposing_compare(error: Error, paths: &[PathBuf]) -> Error {
+    match group::several_runs(paths).filter(|_| error.path.is_none()) {
+        Some(command) => Error { hint: Some(format!("these look like several runs: {command}")), ..error },
+        None => error,
+    }
 }

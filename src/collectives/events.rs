@@ -52,6 +52,10 @@ pub struct Event {
     pub operation: Option<u64>,
     /// Calls that one kernel carries.
     pub members: usize,
+    /// Sends among them.
+    pub sends: u32,
+    /// Receives among them.
+    pub receives: u32,
 }
 
 impl Event {
@@ -97,6 +101,8 @@ fn bare(trace: &RankTrace, i: usize) -> Event {
         peers: Vec::new(),
         operation: None,
         members: 1,
+        sends: 0,
+        receives: 0,
     }
 }
 
@@ -168,6 +174,8 @@ fn with_members(mut event: Event, members: &[&NcclCall]) -> Event {
         chosen.map(|m| m.bytes).try_fold(0u64, |sum, bytes| sum.checked_add(bytes?))
     };
     if all_p2p {
+        let count = |op| members.iter().filter(|m| m.op == Some(op)).count() as u32;
+        (event.sends, event.receives) = (count(CommOp::Send), count(CommOp::Recv));
         event.op = CommOp::SendRecv;
         // Both directions run at once: the larger one is what takes the time.
         event.bytes = sum(Some(CommOp::Send)).zip(sum(Some(CommOp::Recv))).map(|(out, back)| out.max(back));

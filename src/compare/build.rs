@@ -48,8 +48,7 @@ pub fn compare(inputs: &[VariantInput], settings: &Settings) -> Result<Compariso
 
     let facts: Vec<Facts> =
         variants.iter().zip(inputs).filter_map(|(variant, input)| Some(Facts { variant, report: input.captures.first()? })).collect();
-    let expectations: Vec<_> =
-        facts.iter().enumerate().filter(|(at, _)| *at != base).flat_map(|(_, f)| expectation::expectations(&facts[base], f)).collect();
+    let expectations = expectation::expectations(&facts[base], &facts);
     let mut findings = expectation::findings(&facts[base], &facts, &expectations);
     findings.sort_by_key(|finding| finding.severity);
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::metric::{Metric, Summary};
 use crate::report::{Input, Report};
+use crate::text;
 use crate::units;
 
 use super::{Remark, Scaling};
@@ -175,16 +176,22 @@ fn steps(baseline: &Subject, variant: &Subject) -> Option<String> {
     (before != after).then(|| format!("Steps were found differently: {} here, {} in the baseline.", list(&after), list(&before)))
 }
 
-/// NCCL and CUDA variables that are set on one side only or to another value.
+/// Variables that only say what is recorded and where.
+const RECORDING: [&str; 3] = ["NCCL_DEBUG", "NCCL_INSPECTOR_", "NCCL_PROFILER_PLUGIN"];
+
+/// NCCL and CUDA variables that are set on one side only or to another value. That NCCL Inspector records is said, how it does is not.
 fn settings(baseline: &Subject, variant: &Subject) -> Option<String> {
     let set = |subject| {
         inputs(subject)
             .flat_map(|input| &input.capture.settings)
             .map(|(name, value)| (name.as_str(), value.as_str()))
+            .filter(|(name, _)| *name == "NCCL_INSPECTOR_ENABLE" || !RECORDING.iter().any(|prefix| name.starts_with(prefix)))
             .collect::<BTreeSet<_>>()
     };
     let (before, after) = (set(baseline), set(variant));
-    let list = |only: Vec<&(&str, &str)>| only.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ");
+    let list = |only: Vec<&(&str, &str)>| {
+        only.iter().map(|(name, value)| format!("{name}={}", text::shorten(value, 40))).collect::<Vec<_>>().join(", ")
+    };
     let (here, there) = (list(after.difference(&before).collect()), list(before.difference(&after).collect()));
     match (here.is_empty(), there.is_empty()) {
         (true, true) => None,

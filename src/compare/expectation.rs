@@ -8,7 +8,7 @@ use crate::report::Report;
 use crate::units;
 use crate::warning::{Finding, Severity};
 
-use super::{ChangedOption, Expectation, TrainingOption, Variant, comparability};
+use super::{Expectation, TrainingOption, Variant, comparability};
 
 /// A ratio in this range counts as a half.
 const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;
@@ -26,7 +26,22 @@ pub(super) struct Facts<'a> {
 struct Check {
     expected: String,
     observed: String,
+    /// The same of the variant that lacks the option.
+    without: String,
     holds: Option<bool>,
+}
+
+impl Check {
+    /// A check of what `observe` says of the variant, beside what it says of the reference.
+    fn new(
+        expected: impl Into<String>,
+        reference: &Facts,
+        variant: &Facts,
+        observe: impl Fn(&Facts) -> String,
+        holds: Option<bool>,
+    ) -> Self {
+        Self { expected: expected.into(), observed: observe(variant), without: observe(reference), holds }
+    }
 }
 
 impl Facts<'_> {
@@ -54,15 +69,18 @@ impl Facts<'_> {
             .collect()
     }
 
-    /// `3 collectives of 3.10 MB together, 0.21 ms`.
+    /// `3 collectives a step of 3.10 MB together in 0.21 ms without waiting`.
     fn traffic(&self) -> String {
         let count = self.median(Metric::CommCount);
+        if count == Some(0.0) {
+            return "no collectives".to_owned();
+        }
         let noun = if count == Some(1.0) { "collective" } else { "collectives" };
         let bytes = match self.variant.comm_bytes_per_step {
             Some(bytes) => format!(" of {}{}", units::bytes(bytes.unsigned_abs()), if count == Some(1.0) { "" } else { " together" }),
             None => String::new(),
         };
-        let time = self.variant.comm_transfer_ns.map_or_else(String::new, |ns| format!(" in {}", units::time(ns)));
+        let time = self.variant.comm_transfer_ns.map_or_else(String::new, |ns| format!(" in {} without waiting", units::time(ns)));
         format!("{} {noun} a step{bytes}{time}", number(count))
     }
 
@@ -77,234 +95,225 @@ impl Facts<'_> {
     }
 }
 
-/// Checks the options of `variant` that the baseline does not have.
-pub(super) fn expectations(baseline: &Facts, variant: &Facts) -> Vec<Expectation> {
-    changed_options(baseline, variant)
-        .flat_map(|changed| {
-            checks(changed.option, baseline, variant).into_iter().map(|check| Expectation {
+/// Checks every option of every variant for which there is something to compare with.
+pub(super) fn expectations(baseline: &Facts, all: &[Facts]) -> Vec<Expectation> {
+    let mut list = Vec::new();
+    for variant in all {
+        for changed in &variant.variant.options {
+            let Some(reference) = reference(changed.option, variant, baseline, all) else { continue };
+            list.extend(checks(changed.option, &reference, variant).into_iter().map(|check| Expectation {
                 variant: variant.variant.name.clone(),
                 option: changed.option,
                 source: changed.source.clone(),
+                compared_with: reference.variant.name.clone(),
                 expected: check.expected,
                 observed: check.observed,
+                observed_without: check.without,
                 holds: check.holds,
-            })
+            }));
+        }
+    }
+    list
+}
+
+/// What shows the effect of one option alone: the variant that has as many as possible of the other options and nothing else, of those one
+/// with as many ranks, of those the baseline, else the first. Without any it is the baseline, if that lacks the option.
+fn reference<'a>(option: TrainingOption, variant: &Facts<'a>, baseline: &Facts<'a>, all: &[Facts<'a>]) -> Option<Facts<'a>> {
+    let others = |facts: &&Facts| {
+        facts
+            .variant
+            .options
+            .iter()
+            .all(|o| !o.option.same_kind(option) && variant.variant.options.iter().any(|own| own.option == o.option))
+    };
+    let is_baseline = |facts: &Facts| facts.variant.name == baseline.variant.name;
+    let lacks = |facts: &Facts| facts.variant.options.iter().all(|o| !o.option.same_kind(option));
+    all.iter()
+        .enumerate()
+        .filter(|(_, facts)| others(facts))
+        .max_by_key(|(at, facts)| {
+            let same_ranks = facts.variant.ranks == variant.variant.ranks;
+            // How ranks reach each other changes every time, so it has to be equal before anything else is.
+            let same_path = facts.has(is_p2p_off) == variant.has(is_p2p_off);
+            (same_path, facts.variant.options.len(), same_ranks, is_baseline(facts), std::cmp::Reverse(*at))
         })
-        .collect()
+        .map(|(_, facts)| *facts)
+        .or_else(|| (lacks(baseline) && !is_baseline(variant)).then_some(*baseline))
 }
 
-fn changed_options<'a>(baseline: &'a Facts, variant: &'a Facts) -> impl Iterator<Item = &'a ChangedOption> {
-    variant.variant.options.iter().filter(|o| !baseline.variant.options.iter().any(|b| b.option == o.option))
-}
-
-fn checks(option: TrainingOption, baseline: &Facts, variant: &Facts) -> Vec<Check> {
+fn checks(option: TrainingOption, reference: &Facts, variant: &Facts) -> Vec<Check> {
     match option {
-        TrainingOption::StaticGraph => vec![little_changes(baseline, variant)],
-        TrainingOption::GradientAsBucketView => vec![bucket_copies_vanish(baseline, variant)],
-        TrainingOption::Bf16Hook => vec![traffic_halves(baseline, variant), conversions_appear(baseline, variant)],
-        TrainingOption::PowerSgd => vec![traffic_shrinks(baseline, variant), compute_grows(baseline, variant)],
-        TrainingOption::BucketCap(mib) => vec![buckets_fit(mib, baseline, variant), overlap_rises(baseline, variant)],
-        TrainingOption::DdpOneGpu => vec![copies_without_communication(baseline, variant)],
-        TrainingOption::GradientAccumulation => vec![fewer_collectives(baseline, variant)],
-        TrainingOption::Fsdp => vec![sharded_collectives(variant)],
-        TrainingOption::P2pOff => vec![same_traffic_slower(baseline, variant)],
+        TrainingOption::StaticGraph => vec![little_changes(reference, variant)],
+        TrainingOption::GradientAsBucketView => vec![bucket_copies_vanish(reference, variant)],
+        TrainingOption::Bf16Hook => vec![traffic_halves(reference, variant), conversions_appear(reference, variant)],
+        TrainingOption::PowerSgd => vec![traffic_shrinks(reference, variant), compute_grows(reference, variant)],
+        TrainingOption::BucketCap(mib) => vec![buckets_fit(mib, reference, variant), overlap_rises(reference, variant)],
+        TrainingOption::DdpOneGpu => vec![copies_without_communication(reference, variant)],
+        TrainingOption::GradientAccumulation => vec![fewer_collectives(reference, variant)],
+        TrainingOption::Fsdp => vec![sharded_collectives(reference, variant)],
+        TrainingOption::P2pOff => vec![same_traffic_slower(reference, variant)],
     }
 }
 
-fn little_changes(baseline: &Facts, variant: &Facts) -> Check {
+fn little_changes(reference: &Facts, variant: &Facts) -> Check {
     let counts = [Metric::CommCount, Metric::DtodCount, Metric::DtodBytes];
-    let equal = counts.iter().map(|&m| Some(baseline.median(m)? == variant.median(m)?)).collect::<Option<Vec<bool>>>();
-    Check {
-        expected: "as many collectives and copies as before".to_owned(),
-        observed: format!("{}, {}; before: {}, {}", variant.traffic(), variant.copies(), baseline.traffic(), baseline.copies()),
-        holds: equal.map(|equal| equal.into_iter().all(|e| e)),
-    }
+    let equal = counts.iter().map(|&m| Some(reference.median(m)? == variant.median(m)?)).collect::<Option<Vec<bool>>>();
+    let observe = |facts: &Facts| format!("{}, {}", facts.traffic(), facts.copies());
+    Check::new("as many collectives and copies as without it", reference, variant, observe, equal.map(|equal| equal.into_iter().all(|e| e)))
 }
 
 /// The gradients of a step in bytes: what all-reduces carry where no hook compresses them.
-fn gradient_bytes(baseline: &Facts, variant: &Facts) -> Option<i64> {
-    [baseline, variant].into_iter().filter(|facts| !facts.has(is_hook)).find_map(|facts| facts.variant.comm_bytes_per_step)
+fn gradient_bytes(reference: &Facts, variant: &Facts) -> Option<i64> {
+    [reference, variant].into_iter().filter(|facts| !facts.has(is_hook)).find_map(|facts| facts.variant.comm_bytes_per_step)
+}
+
+fn is_p2p_off(option: TrainingOption) -> bool {
+    option == TrainingOption::P2pOff
 }
 
 fn is_hook(option: TrainingOption) -> bool {
     matches!(option, TrainingOption::Bf16Hook | TrainingOption::PowerSgd)
 }
 
-fn bucket_copies_vanish(baseline: &Facts, variant: &Facts) -> Check {
-    let gradients = gradient_bytes(baseline, variant);
+fn bucket_copies_vanish(reference: &Facts, variant: &Facts) -> Check {
+    let gradients = gradient_bytes(reference, variant);
     let holds = || {
-        let bytes = (baseline.median(Metric::DtodBytes)?, variant.median(Metric::DtodBytes)?);
-        let counts = (baseline.median(Metric::DtodCount)?, variant.median(Metric::DtodCount)?);
+        let bytes = (reference.median(Metric::DtodBytes)?, variant.median(Metric::DtodBytes)?);
+        let counts = (reference.median(Metric::DtodCount)?, variant.median(Metric::DtodCount)?);
         let enough = match gradients {
             Some(gradients) => bytes.0 - bytes.1 >= 0.9 * gradients as f64,
             None => bytes.1 < 0.9 * bytes.0,
         };
         Some(enough && counts.1 < counts.0)
     };
-    Check {
-        expected: match gradients {
-            Some(bytes) => format!("the DtoD copies of the buckets vanish, {} a step", units::bytes(bytes.unsigned_abs())),
-            None => "the DtoD copies of the buckets vanish".to_owned(),
-        },
-        observed: format!("{} a step, before: {}", variant.copies(), baseline.copies()),
-        holds: holds(),
-    }
+    let expected = match gradients {
+        Some(bytes) => format!("the DtoD copies of the buckets vanish, {} a step", units::bytes(bytes.unsigned_abs())),
+        None => "the DtoD copies of the buckets vanish".to_owned(),
+    };
+    Check::new(expected, reference, variant, |facts| facts.copies(), holds())
 }
 
-/// Variant / baseline of the bytes of a step if both are known, else of the communication time without waiting.
-fn traffic_ratio(baseline: &Facts, variant: &Facts) -> Option<f64> {
+/// Variant / reference of the bytes of a step if both are known, else of the communication time without waiting.
+fn traffic_ratio(reference: &Facts, variant: &Facts) -> Option<f64> {
     let ratio = |before: Option<i64>, after: Option<i64>| Some(after? as f64 / before.filter(|&b| b > 0)? as f64);
-    ratio(baseline.variant.comm_bytes_per_step, variant.variant.comm_bytes_per_step)
-        .or_else(|| ratio(baseline.variant.comm_transfer_ns, variant.variant.comm_transfer_ns))
+    ratio(reference.variant.comm_bytes_per_step, variant.variant.comm_bytes_per_step)
+        .or_else(|| ratio(reference.variant.comm_transfer_ns, variant.variant.comm_transfer_ns))
 }
 
-fn traffic_observed(baseline: &Facts, variant: &Facts) -> String {
-    format!("{}, before: {}", variant.traffic(), baseline.traffic())
+fn traffic_halves(reference: &Facts, variant: &Facts) -> Check {
+    let holds = traffic_ratio(reference, variant).map(|ratio| HALF.contains(&ratio));
+    Check::new("AllReduce carries half the bytes, or takes half the time", reference, variant, |facts| facts.traffic(), holds)
 }
 
-fn traffic_halves(baseline: &Facts, variant: &Facts) -> Check {
-    Check {
-        expected: "AllReduce carries half the bytes, or takes half the time".to_owned(),
-        observed: traffic_observed(baseline, variant),
-        holds: traffic_ratio(baseline, variant).map(|ratio| HALF.contains(&ratio)),
-    }
-}
-
-/// Kernels that run more often than in the baseline, those with most time first.
-fn added_kernels(baseline: &Facts, variant: &Facts) -> Vec<String> {
-    let (before, after) = (comparability::compute_kernels(baseline.report), comparability::compute_kernels(variant.report));
+/// Kernels that run more often than in the reference, those with most time first.
+fn added_kernels(reference: &Facts, variant: &Facts) -> Vec<String> {
+    let (before, after) = (comparability::compute_kernels(reference.report), comparability::compute_kernels(variant.report));
     let mut added: Vec<(f64, String)> = after
         .iter()
         .filter_map(|(name, &(calls, ns))| {
             let earlier = before.get(name).map_or(0.0, |&(calls, _)| calls);
-            (calls - earlier >= 0.5).then(|| (ns, format!("{} ({earlier:.0} -> {calls:.0} calls)", crate::text::shorten(name, 40))))
+            (calls - earlier >= 0.5).then(|| (ns, format!("{} ({earlier:.0} → {calls:.0} calls)", crate::text::shorten(name, 40))))
         })
         .collect();
     added.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     added.into_iter().map(|(_, text)| text).collect()
 }
 
-fn compute_observed(baseline: &Facts, variant: &Facts) -> String {
-    let added = added_kernels(baseline, variant);
-    let kernels = match added.as_slice() {
+/// A check of compute time that names the kernels which the variant runs more often.
+fn compute_check(expected: &str, reference: &Facts, variant: &Facts, holds: Option<bool>) -> Check {
+    let kernels = match added_kernels(reference, variant).as_slice() {
         [] => "no kernel runs more often".to_owned(),
         [one] => format!("more calls of {one}"),
         [first, rest @ ..] => format!("more calls of {first} and {}", units::plural(rest.len(), "other kernel")),
     };
-    format!("compute {} a step, before {}; {kernels}", variant.time(Metric::ComputeNs), baseline.time(Metric::ComputeNs))
+    let observe = |facts: &Facts| format!("compute {} a step", facts.time(Metric::ComputeNs));
+    let check = Check::new(expected, reference, variant, observe, holds);
+    Check { observed: format!("{}; {kernels}", check.observed), ..check }
 }
 
-fn conversions_appear(baseline: &Facts, variant: &Facts) -> Check {
-    Check {
-        expected: "kernels that convert the gradients run in addition".to_owned(),
-        observed: compute_observed(baseline, variant),
-        holds: (!variant.report.kernels.all_compute.is_empty()).then(|| !added_kernels(baseline, variant).is_empty()),
-    }
+fn conversions_appear(reference: &Facts, variant: &Facts) -> Check {
+    let holds = (!variant.report.kernels.all_compute.is_empty()).then(|| !added_kernels(reference, variant).is_empty());
+    compute_check("kernels that convert the gradients run in addition", reference, variant, holds)
 }
 
-fn traffic_shrinks(baseline: &Facts, variant: &Facts) -> Check {
-    Check {
-        expected: "a few small collectives instead of the whole gradients".to_owned(),
-        observed: traffic_observed(baseline, variant),
-        holds: traffic_ratio(baseline, variant).map(|ratio| ratio < *HALF.start()),
-    }
+fn traffic_shrinks(reference: &Facts, variant: &Facts) -> Check {
+    let holds = traffic_ratio(reference, variant).map(|ratio| ratio < *HALF.start());
+    Check::new("a few small collectives instead of the whole gradients", reference, variant, |facts| facts.traffic(), holds)
 }
 
-fn compute_grows(baseline: &Facts, variant: &Facts) -> Check {
-    let ratio = || Some(variant.median(Metric::ComputeNs)? / baseline.median(Metric::ComputeNs).filter(|&ns| ns > 0.0)?);
-    Check {
-        expected: "compute grows: gradients are factorised and orthogonalised".to_owned(),
-        observed: compute_observed(baseline, variant),
-        holds: ratio().map(|ratio| ratio > 1.01),
-    }
+fn compute_grows(reference: &Facts, variant: &Facts) -> Check {
+    let ratio = || Some(variant.median(Metric::ComputeNs)? / reference.median(Metric::ComputeNs).filter(|&ns| ns > 0.0)?);
+    let holds = ratio().map(|ratio| ratio > 1.01);
+    compute_check("compute grows: gradients are factorised and orthogonalised", reference, variant, holds)
 }
 
 /// DDP closes a bucket when it reaches the cap, so a bucket is rarely smaller and can be larger by its last gradient.
-fn buckets_fit(mib: u32, baseline: &Facts, variant: &Facts) -> Check {
+fn buckets_fit(mib: u32, reference: &Facts, variant: &Facts) -> Check {
     let cap = f64::from(mib) * f64::from(1 << 20);
-    let (before, after) = (baseline.median(Metric::CommCount), variant.median(Metric::CommCount));
-    let observed = format!("{} a step, before {}", number(after), number(before));
-    match gradient_bytes(baseline, variant) {
+    let (before, after) = (reference.median(Metric::CommCount), variant.median(Metric::CommCount));
+    let observe = |facts: &Facts| format!("{} a step", number(facts.median(Metric::CommCount)));
+    let (expected, holds) = match gradient_bytes(reference, variant) {
         Some(bytes) => {
             let most = bytes as f64 / cap;
-            Check {
-                expected: format!(
-                    "about {:.0} AllReduce a step: {} of gradients in buckets of {mib} MiB",
-                    most.max(1.0),
-                    units::bytes(bytes.unsigned_abs())
-                ),
-                observed,
-                holds: after.map(|n| n >= (0.5 * most).max(1.0) && n <= most + 2.0),
-            }
+            let size = units::bytes(bytes.unsigned_abs());
+            let expected = format!("about {:.0} AllReduce a step: {size} of gradients in buckets of {mib} MiB", most.max(1.0));
+            (expected, after.map(|n| n >= (0.5 * most).max(1.0) && n <= most + 2.0))
         }
-        None => Check {
-            expected: format!("another number of AllReduce a step: gradients / {mib} MiB"),
-            observed,
-            holds: before.zip(after).map(|(before, after)| before != after),
-        },
-    }
+        None => {
+            let expected = format!("another number of AllReduce a step: gradients / {mib} MiB");
+            (expected, before.zip(after).map(|(before, after)| before != after))
+        }
+    };
+    Check::new(expected, reference, variant, observe, holds)
 }
 
-fn overlap_rises(baseline: &Facts, variant: &Facts) -> Check {
-    let more_buckets = baseline.median(Metric::CommCount) < variant.median(Metric::CommCount);
-    let (before, after) = (baseline.median(Metric::OverlapFraction), variant.median(Metric::OverlapFraction));
-    let share = |share: Option<f64>| share.map_or_else(|| units::MISSING.to_owned(), units::percent);
-    Check {
-        expected: "more of the communication runs beside compute if there are more buckets".to_owned(),
-        observed: format!("{} of the communication, before {}", share(after), share(before)),
-        holds: before.zip(after).filter(|_| more_buckets).map(|(before, after)| after > before + 0.05),
-    }
+fn overlap_rises(reference: &Facts, variant: &Facts) -> Check {
+    let more_buckets = reference.median(Metric::CommCount) < variant.median(Metric::CommCount);
+    let (before, after) = (reference.median(Metric::OverlapFraction), variant.median(Metric::OverlapFraction));
+    let observe = |facts: &Facts| {
+        let share = facts.median(Metric::OverlapFraction).map_or_else(|| units::MISSING.to_owned(), units::percent);
+        format!("{share} of the communication overlaps")
+    };
+    let holds = before.zip(after).filter(|_| more_buckets).map(|(before, after)| after > before + 0.05);
+    Check::new("more of the communication runs beside compute if there are more buckets", reference, variant, observe, holds)
 }
 
-fn copies_without_communication(baseline: &Facts, variant: &Facts) -> Check {
+fn copies_without_communication(reference: &Facts, variant: &Facts) -> Check {
     let holds = || {
         let without = variant.median(Metric::CommCount)? == 0.0;
-        let more = baseline.median(Metric::CommCount)? > 0.0 || variant.median(Metric::DtodBytes)? > baseline.median(Metric::DtodBytes)?;
+        let more =
+            reference.median(Metric::CommCount)? > 0.0 || variant.median(Metric::DtodBytes)? > reference.median(Metric::DtodBytes)?;
         Some(without && more && variant.median(Metric::DtodCount)? > 0.0)
     };
-    Check {
-        expected: "the wrapper copies gradients to its buckets although there is nobody to send them to".to_owned(),
-        observed: format!(
-            "{} a step and {}, in the baseline {} and {}",
-            variant.copies(),
-            variant.traffic(),
-            baseline.copies(),
-            baseline.traffic()
-        ),
-        holds: holds(),
-    }
+    let expected = "the wrapper copies gradients to its buckets although there is nobody to send them to";
+    Check::new(expected, reference, variant, |facts| format!("{} and {}", facts.copies(), facts.traffic()), holds())
 }
 
-fn fewer_collectives(baseline: &Facts, variant: &Facts) -> Check {
-    let (before, after) = (baseline.mean(Metric::CommCount), variant.mean(Metric::CommCount));
-    Check {
-        expected: "fewer collectives a step".to_owned(),
-        observed: format!("{} a step on average, before {}", number(after), number(before)),
-        holds: before.zip(after).map(|(before, after)| after < before),
-    }
+fn fewer_collectives(reference: &Facts, variant: &Facts) -> Check {
+    let holds = reference.mean(Metric::CommCount).zip(variant.mean(Metric::CommCount)).map(|(before, after)| after < before);
+    let observe = |facts: &Facts| format!("{} a step on average", number(facts.mean(Metric::CommCount)));
+    Check::new("fewer collectives a step", reference, variant, observe, holds)
 }
 
-fn sharded_collectives(variant: &Facts) -> Check {
-    let calls = variant.collective_calls();
-    let of = |op: CommOp| calls.iter().find(|(name, _)| *name == op.label()).map_or(0.0, |(_, calls)| *calls);
+fn sharded_collectives(reference: &Facts, variant: &Facts) -> Check {
+    let of = |op: CommOp| variant.collective_calls().into_iter().find(|(name, _)| *name == op.label()).map_or(0.0, |(_, calls)| calls);
     let (reduce, gather, scatter) = (of(CommOp::AllReduce), of(CommOp::AllGather), of(CommOp::ReduceScatter));
-    Check {
-        expected: "AllGather and ReduceScatter instead of AllReduce".to_owned(),
-        observed: calls.iter().map(|(name, calls)| format!("{calls:.1} {name}")).collect::<Vec<_>>().join(", ") + " a step",
-        holds: Some(gather > 0.0 && scatter > 0.0 && gather + scatter > reduce),
-    }
+    let observe = |facts: &Facts| {
+        let calls = facts.collective_calls();
+        calls.iter().map(|(name, calls)| format!("{calls:.1} {name}")).collect::<Vec<_>>().join(", ") + " a step"
+    };
+    let holds = gather > 0.0 && scatter > 0.0 && gather + scatter > reduce;
+    Check::new("AllGather and ReduceScatter instead of AllReduce", reference, variant, observe, Some(holds))
 }
 
-fn same_traffic_slower(baseline: &Facts, variant: &Facts) -> Check {
+fn same_traffic_slower(reference: &Facts, variant: &Facts) -> Check {
     let holds = || {
-        let slower = variant.variant.comm_transfer_ns? as f64 > UNCHANGED.end() * baseline.variant.comm_transfer_ns? as f64;
-        Some(slower && baseline.median(Metric::CommCount)? == variant.median(Metric::CommCount)?)
+        let same = reference.median(Metric::CommCount)? == variant.median(Metric::CommCount)?;
+        let slower = variant.variant.comm_transfer_ns? as f64 > UNCHANGED.end() * reference.variant.comm_transfer_ns? as f64;
+        same.then_some(slower)
     };
-    Check {
-        expected: "the same collectives take longer: through host memory instead of peer access".to_owned(),
-        observed: traffic_observed(baseline, variant),
-        holds: holds(),
-    }
+    let expected = "the same collectives take longer: through host memory instead of peer access";
+    Check::new(expected, reference, variant, |facts| facts.traffic(), holds())
 }
 
 /// A count, which is whole except where ranks differ.
@@ -316,109 +325,144 @@ fn number(value: Option<f64>) -> String {
     }
 }
 
-/// Explains the expectations that failed and what hooks do to the copies.
+/// Explains the expectations that failed, one finding an option, and what hooks do to the copies.
 pub(super) fn findings(baseline: &Facts, all: &[Facts], expectations: &[Expectation]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for facts in all.iter().filter(|facts| facts.variant.name != baseline.variant.name) {
-        let copies = copies_brought_back(baseline, facts, all);
-        let explains_view = copies.is_some();
-        let own = expectations.iter().filter(|e| e.variant == facts.variant.name && e.holds == Some(false));
-        for (at, failed) in own.enumerate() {
-            if failed.option == TrainingOption::PowerSgd {
-                // Its two expectations fail together, for one reason.
-                if at == 0 || findings.last().is_none_or(|f: &Finding| f.id != "option-without-effect") {
-                    findings.push(power_sgd_failed(baseline, facts, failed));
-                }
-            } else if !(explains_view && failed.option == TrainingOption::GradientAsBucketView) {
-                findings.push(expectation_failed(failed));
-            }
+    let back = CopiesBack::find(baseline, all);
+    let named = |name: &str| all.iter().find(|facts| facts.variant.name == name);
+    let mut findings: Vec<Finding> = Vec::new();
+    let mut explained: Vec<(&str, TrainingOption)> = Vec::new();
+    for failed in expectations.iter().filter(|e| e.holds == Some(false)) {
+        let (Some(variant), Some(reference)) = (named(&failed.variant), named(&failed.compared_with)) else { continue };
+        let because_of_hook = failed.option == TrainingOption::GradientAsBucketView && back.iter().any(|b| b.concerns(&failed.variant));
+        if because_of_hook || explained.contains(&(failed.variant.as_str(), failed.option)) {
+            continue;
         }
-        findings.extend(copies);
+        explained.push((&failed.variant, failed.option));
+        findings.push(match failed.option {
+            TrainingOption::PowerSgd if traffic_ratio(reference, variant).is_some_and(|ratio| ratio >= *UNCHANGED.start()) => {
+                power_sgd_without_effect(variant, failed)
+            }
+            _ => expectation_failed(failed),
+        });
     }
+    findings.extend(back.iter().map(CopiesBack::finding));
     findings
 }
 
 fn evidence(failed: &Expectation) -> Map<String, Value> {
-    [("variant", &failed.variant), ("expected", &failed.expected), ("observed", &failed.observed), ("option_source", &failed.source)]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), json!(value)))
-        .collect()
+    [
+        ("variant", &failed.variant),
+        ("expected", &failed.expected),
+        ("observed", &failed.observed),
+        ("without_it", &failed.observed_without),
+        ("compared_with", &failed.compared_with),
+        ("option_source", &failed.source),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), json!(value)))
+    .collect()
 }
 
 fn expectation_failed(failed: &Expectation) -> Finding {
+    let guessed = if failed.source.starts_with("guessed") { "; that it is used is guessed, --option says what is" } else { "" };
     Finding {
         id: "expectation-failed".to_owned(),
         severity: Severity::Medium,
-        title: format!("{}: {} did not do what it should: {}.", failed.variant, failed.option, failed.observed),
+        title: format!("{}: {} did not do what it should.", failed.variant, failed.option),
         evidence: evidence(failed),
-        advice: Some(format!(
-            "Expected: {}. Check that the option reached the program{}.",
-            failed.expected,
-            if failed.source.starts_with("guessed") { "; that it is used is guessed, --option says what is" } else { "" }
-        )),
+        advice: Some(format!("Check that the option reached the program{guessed}.")),
     }
 }
 
 /// PowerSGD sends uncompressed gradients until `start_powerSGD_iter`.
-fn power_sgd_failed(baseline: &Facts, variant: &Facts, failed: &Expectation) -> Finding {
-    let unchanged = traffic_ratio(baseline, variant).is_some_and(|ratio| UNCHANGED.contains(&ratio));
-    if !unchanged {
-        return expectation_failed(failed);
-    }
+fn power_sgd_without_effect(variant: &Facts, failed: &Expectation) -> Finding {
     let steps = &variant.report.steps;
     let which = match (steps.first(), steps.last()) {
         (Some(first), Some(last)) => format!("'{}' to '{}'", first.name, last.name),
         _ => "unknown".to_owned(),
     };
-    let mut evidence = evidence(failed);
-    evidence.insert("captured_steps".to_owned(), json!(which));
     Finding {
         id: "option-without-effect".to_owned(),
         severity: Severity::High,
-        title: format!("{}: PowerSGD had no effect: {}.", variant.variant.name, failed.observed),
-        evidence,
+        title: format!("{}: PowerSGD had no effect: communication is as it is without it.", variant.variant.name),
+        evidence: evidence(failed),
         advice: Some(format!(
-            "The hook sends whole gradients until start_powerSGD_iter (1000 unless set); the captured steps are {which}. Set it lower or capture later steps."
+            "The hook sends whole gradients until start_powerSGD_iter (1000 unless set), and the captured steps are {which}. Set it lower or capture later steps."
         )),
     }
 }
 
-/// A communication hook returns its result in buffers of its own, which DDP copies into the gradients: the copies that
-/// gradient_as_bucket_view saves are back.
-fn copies_brought_back(baseline: &Facts, variant: &Facts, all: &[Facts]) -> Option<Finding> {
-    let is_view = |option| option == TrainingOption::GradientAsBucketView;
-    if !variant.has(is_hook) {
-        return None;
+/// Variants whose communication hook brings back the copies that gradient_as_bucket_view saves: a hook returns its result in buffers
+/// of its own, which DDP copies into the gradients.
+struct CopiesBack<'a> {
+    /// True if these variants are known to use gradient_as_bucket_view.
+    view_is_on: bool,
+    variants: Vec<Facts<'a>>,
+    /// What has as many copies, or a variant that shows how few there can be.
+    compared: Facts<'a>,
+    saved: bool,
+}
+
+impl<'a> CopiesBack<'a> {
+    fn find(baseline: &Facts<'a>, all: &[Facts<'a>]) -> Vec<Self> {
+        let is_view = |option| option == TrainingOption::GradientAsBucketView;
+        let copies = |facts: &Facts| facts.median(Metric::DtodCount);
+        let saving = all.iter().find(|f| f.has(is_view) && !f.has(is_hook));
+        let mut found = Vec::new();
+        for view_is_on in [true, false] {
+            // Without a variant that shows what the option saves, having it on and copying as before is the evidence.
+            let Some(compared) = saving.or(view_is_on.then_some(baseline)) else { continue };
+            let back = |f: &&Facts| match saving {
+                Some(saving) => f.variant.ranks == saving.variant.ranks && copies(f) > copies(saving).map(|n| 1.1 * n),
+                None => f.variant.name != baseline.variant.name && copies(f) >= copies(baseline).map(|n| 0.99 * n),
+            };
+            let variants: Vec<Facts> = all
+                .iter()
+                .filter(|f| f.has(is_hook) && f.has(is_view) == view_is_on && copies(f).is_some())
+                .filter(back)
+                .copied()
+                .collect();
+            if !variants.is_empty() {
+                found.push(Self { view_is_on, variants, compared: *compared, saved: saving.is_some() });
+            }
+        }
+        found
     }
-    let own = variant.median(Metric::DtodCount)?;
-    let saved = |facts: &&Facts| !facts.has(is_hook) && facts.median(Metric::DtodCount).is_some_and(|n| n < 0.9 * own);
-    let without = all.iter().filter(|facts| facts.has(is_view)).find(saved);
-    let told = variant.has(is_view);
-    if own < 0.99 * baseline.median(Metric::DtodCount)? || (!told && without.is_none()) {
-        return None;
+
+    fn concerns(&self, name: &str) -> bool {
+        self.variants.iter().any(|facts| facts.variant.name == name)
     }
-    let compared = without.map_or_else(
-        || format!("as many as in {} ({})", baseline.variant.name, baseline.copies()),
-        |facts| format!("{} in {}", facts.copies(), facts.variant.name),
-    );
-    let although = if told { "although gradient_as_bucket_view is on" } else { "that gradient_as_bucket_view saves without a hook" };
-    Some(Finding {
-        id: "hook-brings-copies-back".to_owned(),
-        severity: Severity::Medium,
-        title: format!(
-            "{}: the communication hook brings the bucket copies back {although}: {} a step, {compared}.",
-            variant.variant.name,
-            variant.copies()
-        ),
-        evidence: Map::from_iter([
-            ("variant".to_owned(), json!(variant.variant.name)),
-            ("dtod_count".to_owned(), json!(own)),
-            ("dtod_bytes".to_owned(), json!(variant.median(Metric::DtodBytes))),
-            ("dtod_count_without_hook".to_owned(), json!(without.and_then(|facts| facts.median(Metric::DtodCount)))),
-        ]),
-        advice: Some(
-            "A hook returns its result in buffers of its own, which DDP copies into the gradients. Weigh the copies against the bytes that the hook saves."
-                .to_owned(),
-        ),
-    })
+
+    fn finding(&self) -> Finding {
+        let mut kinds: Vec<(String, Vec<&str>)> = Vec::new();
+        for facts in &self.variants {
+            let copies = facts.copies();
+            match kinds.iter_mut().find(|(kind, _)| *kind == copies) {
+                Some((_, names)) => names.push(&facts.variant.name),
+                None => kinds.push((copies, vec![&facts.variant.name])),
+            }
+        }
+        let list: Vec<String> = kinds.iter().map(|(copies, names)| format!("{copies} a step in {}", names.join(", "))).collect();
+        let compared = format!("{} in {}", self.compared.copies(), self.compared.variant.name);
+        Finding {
+            id: "hook-brings-copies-back".to_owned(),
+            severity: Severity::Medium,
+            title: format!(
+                "The communication hook brings the bucket copies back {}: {}, {} {compared}.",
+                if self.view_is_on { "although gradient_as_bucket_view is on" } else { "that gradient_as_bucket_view saves without one" },
+                list.join("; "),
+                if self.saved { "against" } else { "as many as" },
+            ),
+            evidence: Map::from_iter([
+                ("variants".to_owned(), self.variants.iter().map(|f| json!(f.variant.name)).collect()),
+                ("dtod_copies_count".to_owned(), self.variants.iter().map(|f| json!(f.median(Metric::DtodCount))).collect()),
+                ("dtod_copies_bytes".to_owned(), self.variants.iter().map(|f| json!(f.median(Metric::DtodBytes))).collect()),
+                ("compared_with".to_owned(), json!(self.compared.variant.name)),
+            ]),
+            advice: Some(
+                "A hook returns its result in buffers of its own, which DDP copies into the gradients, so gradient_as_bucket_view saves nothing beside one. Weigh the copies against the bytes that the hook saves."
+                    .to_owned(),
+            ),
+        }
+    }
 }

@@ -36,15 +36,15 @@ pub struct Files {
 /// their name without the rank part. A path that exists is a path even if it holds `=`. Variants come in the order of their first mention.
 ///
 /// # Errors
-/// A name without files, files that do not exist, one file twice in a variant, or bare files of one name in two folders.
+/// A name without files, a pattern without matches, one file twice in a variant, or bare files of one name in two folders.
 pub fn group(inputs: &[String]) -> Result<Vec<Group>> {
     let mut groups = Vec::new();
     let mut bare: Vec<(String, PathBuf, PathBuf)> = Vec::new();
     for input in inputs {
         match named(input)? {
-            Some((name, pattern)) => add_capture(&mut groups, name, Files { reports: expand(pattern)?, ..Files::default() })?,
+            Some((name, pattern)) => add_capture(&mut groups, name, Files { reports: expand(Path::new(pattern))?, ..Files::default() })?,
             None => {
-                for path in expand(input)? {
+                for path in expand(Path::new(input))? {
                     let stem = stem(&path).0;
                     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
                     match bare.iter().find(|(other, ..)| *other == stem) {
@@ -106,22 +106,20 @@ fn named(input: &str) -> Result<Option<(&str, &str)>> {
     }
 }
 
-/// The files that `pattern` means, sorted: itself if it exists, else what the glob matches.
+/// The files that a pattern matches, sorted; what exists or is no pattern stands for itself.
 ///
 /// # Errors
-/// Nothing matches, or the pattern is malformed.
-pub fn expand(pattern: &str) -> Result<Vec<PathBuf>> {
-    let path = Path::new(pattern);
-    if path.exists() {
+/// A pattern that is malformed or matches nothing.
+pub fn expand(path: &Path) -> Result<Vec<PathBuf>> {
+    let Some(pattern) = path.to_str().filter(|text| text.contains(['*', '?', '[']) && !path.exists()) else {
         return Ok(vec![path.to_owned()]);
-    }
-    let matches = glob::glob(pattern).map_err(|e| Error::usage(format!("'{pattern}' is no file and no valid pattern: {}", e.msg)))?;
+    };
+    let matches = glob::glob(pattern).map_err(|e| Error::usage(format!("'{pattern}' is no pattern for file names: {}", e.msg)))?;
     let found: BTreeSet<PathBuf> = matches.filter_map(std::result::Result::ok).collect();
-    if found.is_empty() {
-        let fact = if pattern.contains(['*', '?', '[']) { "no file matches" } else { "does not exist" };
-        return Err(Error::input(path, fact).with_hint("check the path; it is relative to the current folder"));
+    match found.is_empty() {
+        true => Err(Error::input(path, "matches no file").with_hint("check the path; it is relative to the current folder")),
+        false => Ok(found.into_iter().collect()),
     }
-    Ok(found.into_iter().collect())
 }
 
 /// The name of a file without its extension and its rank part (`_3`, `.rank3`, `-3`), and the rank.
@@ -287,12 +285,11 @@ mod tests {
     fn what_means_no_file_is_an_error() {
         let dir = folder(&[]);
         for (input, exit, fact) in [
-            ("@none_*.sqlite", 3, "no file matches"),
-            ("@none.sqlite", 3, "does not exist"),
-            ("a=@none_*.sqlite", 3, "no file matches"),
+            ("@none_*.sqlite", 3, "matches no file"),
+            ("a=@none_*.sqlite", 3, "matches no file"),
             ("=@x.sqlite", 2, "lacks a name"),
             ("a=", 2, "lacks files"),
-            ("@[x.sqlite", 2, "no valid pattern"),
+            ("@[x.sqlite", 2, "no pattern for file names"),
         ] {
             let error = grouped(&dir, &[input]).expect_err(input);
             assert_eq!(error.exit_code(), exit, "{input}: {error}");

@@ -146,7 +146,7 @@ fn scaling(path: &Path, text: &str) -> Result<Scaling> {
 fn find(folder: &Path, patterns: &[String]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for pattern in patterns {
-        found.extend(group::expand(&folder.join(pattern).to_string_lossy())?);
+        found.extend(group::expand(&folder.join(pattern))?);
     }
     Ok(found)
 }
@@ -199,6 +199,6 @@ mod tests {
         assert!(fact("min_effect = 5.0").contains("between 0 and 1"));
         assert!(fact("scaling = 'week'").contains("week"));
         assert!(fact("[[variant]]\nname = 'a'\nreports = []").contains("no reports"));
-        assert!(fact("[[variant]]\nname = 'a'\nreports = 'none_*.sqlite'").contains("no file matches"));
+        assert!(fact("[[variant]]\nname = 'a'\nreports = 'none_*.sqlite'").contains("matches no file"));
     }
 }

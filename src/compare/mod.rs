@@ -288,10 +288,14 @@ pub struct Expectation {
     pub option: TrainingOption,
     /// Who says that the variant uses it.
     pub source: String,
-    /// What it should do, as a sentence.
+    /// The variant that shows what is without the option: all else equal if there is one, else the baseline.
+    pub compared_with: String,
+    /// What it should do, as a clause.
     pub expected: String,
-    /// What the captures show, as a sentence.
+    /// What the captures of the variant show, as a clause.
     pub observed: String,
+    /// The same of the variant that it is compared with.
+    pub observed_without: String,
     /// Whether it did; `None` if the captures cannot say.
     pub holds: Option<bool>,
 }

@@ -70,7 +70,7 @@ impl TrainingOption {
     }
 
     /// True if both are settings of one option, so that a variant has only one of them.
-    fn same_kind(self, other: Self) -> bool {
+    pub(super) fn same_kind(self, other: Self) -> bool {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
 }

@@ -136,7 +136,7 @@ pub(super) fn judge(baseline: &Side, variant: &Side, e: f64) -> Judgement {
     let interval = stats::ratio_interval(&baseline.draws, &variant.draws, CONFIDENCE);
     let undecided = |why: String| Judgement { speedup, interval, verdict: Verdict::Inconclusive, why, undecided: true };
 
-    if let Some(why) = no_work(baseline, variant).or_else(|| variant.too_few_steps()).or_else(|| baseline.too_few_steps()) {
+    if let Some(why) = no_work(baseline, variant).or_else(|| baseline.too_few_steps()).or_else(|| variant.too_few_steps()) {
         return undecided(why);
     }
     let (Some(ratio), Some(interval)) = (speedup, interval) else {
@@ -148,6 +148,10 @@ pub(super) fn judge(baseline: &Side, variant: &Side, e: f64) -> Judgement {
     }
 
     let mut why = vec![interval_sentence(ratio, interval, verdict, e)];
+    if baseline.variant.ranks != variant.variant.ranks {
+        let (here, there) = (units::plural(variant.variant.ranks, "rank"), baseline.variant.ranks);
+        why.push(format!("It has {here}, the baseline {there}: step times compare only as far as a step does the same work."));
+    }
     why.extend(deciding_outlier(baseline, variant, verdict, e));
     if baseline.times.len() == 1 && variant.times.len() == 1 {
         why.push("One capture a side: the interval covers the variation from step to step only, not from run to run.".to_owned());
@@ -236,7 +240,7 @@ fn interval_sentence(speedup: f64, [lo, hi]: [f64; 2], verdict: Verdict, e: f64)
             }
         }
     };
-    format!("Speed-up {speedup:.3}, 95 % interval {lo:.3} to {hi:.3}: {lies}.")
+    format!("Speed-up {speedup:.3}, 95 % interval {lo:.3} to {hi:.3}, {lies}.")
 }
 
 /// An outlier step without which the verdict would be another.

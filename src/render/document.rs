@@ -67,6 +67,8 @@ pub enum Block {
     Table(Table),
     /// Texts with a name each.
     Entries(Vec<Entry>),
+    /// A table of texts, which the terminal prints as one paragraph a row.
+    Records(Table),
     /// A table for those who ask: HTML folds it, the terminal and Markdown leave it to CSV and JSON.
     Details(Table),
     /// A picture; only HTML shows it.

@@ -231,7 +231,7 @@ impl Table {
             Trim::Top => ((0..limit).collect(), "the first"),
             Trim::Spread(must) => (pick(len, limit, must), "the first, the last, those that stand out and others evenly spread"),
         };
-        let said = format!("{} of {} rows: {which}. CSV and JSON have all.", units::count(limit as u64), units::count(len as u64));
+        let said = format!("{} of {} rows: {which}. JSON has all.", units::count(limit as u64), units::count(len as u64));
         (Cow::Owned(self.select(&rows)), Some(said))
     }
 
@@ -300,7 +300,7 @@ mod tests {
         table.faint.insert(3);
         assert_eq!(table.limited(4).1, None);
         let (top, said) = table.limited(2);
-        assert_eq!((top.columns[0].cells[1].text.as_str(), said.as_deref()), ("b", Some("2 of 4 rows: the first. CSV and JSON have all.")));
+        assert_eq!((top.columns[0].cells[1].text.as_str(), said.as_deref()), ("b", Some("2 of 4 rows: the first. JSON has all.")));
         table.trim = Trim::Spread(vec![]);
         let (ends, _) = table.limited(2);
         assert_eq!((ends.columns[0].cells[1].text.as_str(), &ends.faint), ("d", &BTreeSet::from([1])));

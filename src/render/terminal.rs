@@ -52,6 +52,7 @@ pub fn print(document: &Document, style: &Style) -> String {
                 Block::Text(sentence) => out.paragraph(&text::printable(sentence), "", Ansi::new()),
                 Block::Table(table) => out.table(table),
                 Block::Entries(entries) => entries.iter().for_each(|entry| out.entry(entry)),
+                Block::Records(table) => record_entries(table).iter().for_each(|entry| out.entry(entry)),
                 Block::Details(_) | Block::Figure(_) => {}
             }
         }
@@ -181,6 +182,19 @@ impl Printer {
         }
         self.blank();
     }
+}
+
+/// Each row as its first cell and a sentence a cell, with its column's heading before it.
+fn record_entries(table: &Table) -> Vec<Entry> {
+    let entry = |row| {
+        let mut cells = table.row(row);
+        let name = cells.next().map_or_else(String::new, |(_, cell)| cell.text.clone());
+        let tone = table.row(row).map(|(_, cell)| cell.tone).find(|tone| *tone != Tone::Neutral).unwrap_or_default();
+        let filled = cells.filter(|(_, cell)| !cell.text.is_empty());
+        let text = filled.map(|(column, cell)| format!("{}: {}", column.head, cell.text)).collect::<Vec<_>>().join("; ");
+        Entry { name, text, tone }
+    };
+    (0..table.len()).map(entry).collect()
 }
 
 impl Tone {

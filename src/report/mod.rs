@@ -290,6 +290,8 @@ pub struct InspectorMerge {
     pub records: u64,
     /// Formats found.
     pub formats: Vec<String>,
+    /// Lines that could not be used.
+    pub bad_lines: u64,
     /// Ranks of the report without a log.
     pub missing_ranks: Vec<u32>,
     /// Coverage by rank.
@@ -298,8 +300,64 @@ pub struct InspectorMerge {
     pub pairs: Vec<InspectorPair>,
     /// Difference of durations over all pairs, microseconds.
     pub duration_delta_us: Option<DeltaUs>,
-    /// Reasons for what was not paired, with counts.
+    /// Whether the logged times are those of the kernels, by communicator.
+    pub trust: Vec<CommTrust>,
+    /// The captured operations beside the rest of the run, by communicator, operation and size.
+    pub typical: Vec<Typical>,
+    /// How evenly channels work, if the logs are verbose.
+    pub channel_imbalance: Option<ChannelImbalance>,
+    /// Reasons for kernels that were not paired, with counts.
     pub unmatched: BTreeMap<String, u64>,
+}
+
+/// How far the times that Inspector logged for a communicator are those of its kernels.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CommTrust {
+    /// Communicator id as logged.
+    pub comm_id: String,
+    /// Pairs with a time.
+    pub pairs: u64,
+    /// Pairs that differ by more than 10 us and 5 %.
+    pub disagreeing: u64,
+    /// Differences, microseconds.
+    pub duration_delta_us: Option<DeltaUs>,
+    /// False if more than a tenth differ: its bandwidths are not given then.
+    pub trusted: bool,
+}
+
+/// Captured operations of one communicator, operation and size beside the others of the run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Typical {
+    pub comm_id: String,
+    pub op: String,
+    pub bytes: u64,
+    /// Operations inside the capture.
+    pub captured: u64,
+    /// busbw of the shortest time over ranks, median, decimal GB/s.
+    pub captured_busbw_gbs: Option<f64>,
+    /// Longest minus shortest time over ranks, median, microseconds.
+    pub captured_wait_us: Option<f64>,
+    /// Operations outside the capture.
+    pub rest: u64,
+    pub rest_busbw_gbs: Option<f64>,
+    pub rest_busbw_p5_gbs: Option<f64>,
+    pub rest_busbw_p95_gbs: Option<f64>,
+    pub rest_wait_us: Option<f64>,
+    /// `typical` if the captured median lies between the 5th and the 95th percentile of the rest.
+    pub verdict: Option<String>,
+    /// Why there is no verdict.
+    pub reason: Option<String>,
+}
+
+/// How evenly the channels of operations work: the longest channel over the mean, from host clocks of verbose records.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct ChannelImbalance {
+    pub operations: u64,
+    pub channels: u64,
+    pub max_over_mean_p50: f64,
+    pub max_over_mean_p95: f64,
 }
 
 /// Coverage of one rank by Inspector.
@@ -328,9 +386,9 @@ pub struct InspectorPair {
     pub op: String,
     pub comm_id: String,
     pub sn: Option<u64>,
-    pub bytes: u64,
+    pub bytes: Option<u64>,
     pub kernel_ns: i64,
-    pub exec_time_us: f64,
+    pub exec_time_us: Option<f64>,
     pub timing_source: Option<String>,
     pub busbw_gbs: Option<f64>,
 }

@@ -153,7 +153,7 @@ impl Facts<'_> {
         let row = |((gpu, card), (path, near, near_path)): (&(u32, String), &(PathClass, String, PathClass))| json!({ "gpu": gpu, "card": card, "path": path.label(), "nearest": near, "nearest_path": near_path.label() });
         let mut evidence = Map::new();
         evidence.insert("used".to_owned(), used.iter().take(LISTED).map(row).collect());
-        evidence.insert("count".to_owned(), json!(used.len()));
+        not_listed(&mut evidence, used.len());
         Some(Finding {
             id: "distant-network-card".to_owned(),
             severity: Severity::Medium,
@@ -186,7 +186,7 @@ impl Facts<'_> {
         let mut evidence = Map::new();
         evidence.insert("topology".to_owned(), json!(topology.path));
         evidence.insert("pairs".to_owned(), json!(pairs.iter().take(LISTED).collect::<Vec<_>>()));
-        evidence.insert("pairs_count".to_owned(), json!(pairs.len()));
+        not_listed(&mut evidence, pairs.len());
         evidence.insert("full_links".to_owned(), json!(most));
         Some(Finding {
             id: "degraded-nvlink".to_owned(),
@@ -355,10 +355,17 @@ fn routes_evidence(routes: &[&Route<'_>]) -> Map<String, Value> {
     let mut evidence = Map::new();
     evidence.insert("transport".to_owned(), json!(transports.into_iter().collect::<Vec<_>>().join(", ")));
     evidence.insert("pairs".to_owned(), pairs.iter().take(LISTED).map(|(src, dst)| json!(format!("{src}->{dst}"))).collect());
-    evidence.insert("pairs_count".to_owned(), json!(pairs.len()));
+    not_listed(&mut evidence, pairs.len());
     evidence.insert("channels".to_owned(), json!(routes.iter().map(|r| r.channels.len()).max()));
     evidence.insert("nccl_logs".to_owned(), json!(logs));
     evidence
+}
+
+/// Says how many of `all` a list of [`LISTED`] leaves out.
+fn not_listed(evidence: &mut Map<String, Value>, all: usize) {
+    if all > LISTED {
+        evidence.insert("not_listed".to_owned(), json!(all - LISTED));
+    }
 }
 
 fn ranks_text(routes: &[&Route<'_>]) -> String {

@@ -8,7 +8,7 @@ use nsysnccl::pipeline::{self, Options};
 use nsysnccl::report::Report as Finished;
 
 use crate::support::report::{Copy, Report, Stream, Thread, stream, text, thread};
-use crate::support::scenes::{ALL_REDUCE, GEMM};
+use crate::support::scenes::{ALL_REDUCE, GEMM, MS};
 use crate::support::{assert_numbers, build, folder, number, only_rank, report};
 
 const MAIN: Thread = Thread { pid: 7, tid: 70 };
@@ -423,6 +423,46 @@ fn the_report_says_where_each_clock_stands() {
     assert_eq!(report.ranks.iter().map(|r| r.clock.epoch_ns).collect::<Vec<_>>(), [Some(1_800_000_000_000_000_000), None]);
 }
 
+/// A rank whose AllReduce of step i ends `late[i]` after the others'; ms.
+fn ending(number: u32, late: &[i64]) -> Report {
+    let main = thread(50 + number, 50);
+    let mut report = Report::default();
+    report.env("RANK", &number.to_string());
+    for (step, late) in (0..).zip(late) {
+        let at = 100 * MS * step;
+        report.range(main, &format!("step {step}"), at + MS..at + 50 * MS);
+        report.kernel(GEMM, stream(7), at + 10 * MS..at + 40 * MS, main.at(at + 2 * MS));
+        report.kernel(ALL_REDUCE, stream(20), at + 40 * MS..at + (80 + late) * MS, main.at(at + 3 * MS));
+    }
+    report
+}
+
+#[test]
+fn clocks_that_are_apart_are_brought_together_and_the_offset_is_shown() {
+    let folder = folder();
+    let here = ending(0, &[0; 6]);
+    let mut there = ending(1, &[0; 6]);
+    // The other host's clock is 50 ms ahead, half a step.
+    there.session(1_700_000_000_000_000_000 + 50 * MS);
+    let report = report(&[here.save(folder.path(), "run_0.sqlite"), there.save(folder.path(), "run_1.sqlite")]);
+    let offsets: Vec<i64> = report.ranks.iter().filter_map(|r| r.clock.offset_ns).collect();
+    assert_eq!(offsets[1] - offsets[0], -50 * MS);
+    assert!(report.ranks.iter().all(|r| r.clock.residual_p95_ns == Some(0) && r.clock.collectives == 6));
+}
+
+#[test]
+fn ranks_that_do_not_leave_a_collective_together_are_flagged() {
+    let folder = folder();
+    // All ranks leave an AllReduce together; here one leaves 8 ms early or late, which no offset explains.
+    let jumping =
+        [ending(0, &[0; 6]).save(folder.path(), "run_0.sqlite"), ending(1, &[8, -8, 8, -8, 8, -8]).save(folder.path(), "run_1.sqlite")];
+    let ids = |report: &Finished| report.findings.iter().map(|f| f.id.clone()).collect::<Vec<_>>();
+    assert!(ids(&report(&jumping)).contains(&"end-spread".to_owned()));
+    // The same lateness every time is a clock.
+    let steady = [ending(0, &[0; 6]).save(folder.path(), "steady_0.sqlite"), ending(1, &[8; 6]).save(folder.path(), "steady_1.sqlite")];
+    assert!(!ids(&report(&steady)).contains(&"end-spread".to_owned()));
+}
+
 #[test]
 fn a_file_without_gpu_work_among_ranks_is_named() {
     let folder = folder();
@@ -446,7 +486,7 @@ fn ranks_that_nothing_names_are_numbered_with_a_warning() {
     let paths = [rank(None, 50, 0).save(folder.path(), "trainer.sqlite"), rank(None, 51, 0).save(folder.path(), "worker.sqlite")];
     let report = report(&paths);
     assert_eq!(report.ranks.iter().map(|r| (r.rank, r.report.as_str())).collect::<Vec<_>>(), [(0, "trainer.sqlite"), (1, "worker.sqlite")]);
-    assert_eq!(codes(&report), ["rank-by-order"]);
+    assert!(codes(&report).contains(&"rank-by-order"));
 }
 
 #[test]

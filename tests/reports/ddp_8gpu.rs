@@ -58,6 +58,28 @@ fn one_exposed_all_reduce() {
 }
 
 #[test]
+fn the_last_rank_waits_for_nobody() {
+    let folder = folder();
+    let report = report(&scenes::ddp_8gpu(folder.path()));
+    let [all_reduce] = &report.collectives[..] else { panic!("one kind of collective: {:?}", report.collectives) };
+    assert_eq!((all_reduce.op.as_str(), all_reduce.bytes, all_reduce.count), ("AllReduce", Some(scenes::GRADIENTS), STEPS as u64));
+    assert_eq!(all_reduce.comm_id.as_deref(), Some("0xfa012817699a0bae"));
+    // Rank 7 arrives last, 0.7 ms after the mean: 587 - 0.7.
+    assert_eq!(all_reduce.transfer_ns, Some(586_300_000));
+    let waits: Vec<i64> = (0..RANKS).map(|rank| all_reduce.wait_ns[&rank]).collect();
+    assert_eq!(waits, [1_400_000, 1_200_000, 1_000_000, 800_000, 600_000, 400_000, 200_000, 0]);
+    assert_eq!(all_reduce.last_arriver.iter().filter(|(_, n)| **n > 0).collect::<Vec<_>>(), [(&7, &(STEPS as u64))]);
+    // 1,226,141,600 bytes in 586.3 ms, and 2 x 7/8 of that.
+    let (algorithm, bus) = (all_reduce.algbw_gbs.expect("bytes"), all_reduce.busbw_gbs.expect("bytes"));
+    assert!((algorithm - 2.091_321_2).abs() < 1e-6 && (bus - 3.659_812_1).abs() < 1e-6, "{algorithm} {bus}");
+    // The clocks are right already.
+    for rank in &report.ranks {
+        assert_eq!((rank.clock.offset_ns, rank.clock.residual_p95_ns), (Some(0), Some(0)));
+        assert_eq!(rank.wait_ns_per_step, Some(1_400_000 - 200_000 * i64::from(rank.rank)));
+    }
+}
+
+#[test]
 fn eleven_buckets_beside_the_backward_pass() {
     let folder = folder();
     let report = report(&scenes::ddp_8gpu_bucket100(folder.path()));

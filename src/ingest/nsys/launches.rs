@@ -19,23 +19,22 @@ pub struct Launch {
 
 const NOTHING: Launch = Launch { start: Ns::MAX, thread: u64::MAX };
 
-/// Ids of one page of a table.
-const PAGE: usize = 256;
-/// Pages that a directory may have: 4 billion ids.
-const MAX_PAGES: u64 = 1 << 24;
-const NO_PAGE: u32 = u32::MAX;
+/// Ids that a bitmap may span for each id in it; where they are scattered more, a map is smaller.
+const MAX_SPREAD: u64 = 256;
 
-/// Launches of one process by correlation id. Ids are clustered: pages hold those of the GPU operations,
-/// a map serves where they are scattered beyond reason.
+/// Launches of one process by the correlation ids of its GPU operations. API calls that launch nothing have ids too,
+/// so a bitmap of the ids that matter, with the number of ids before each of its words, gives the place of each.
 #[derive(Debug)]
 pub enum LaunchTable {
-    /// `list[directory[(id - first) / PAGE] * PAGE + (id - first) % PAGE]`.
-    Paged {
+    /// Bit `id - first` is set for each id; its place in the list is the number of set bits before it.
+    Ranked {
         /// Smallest id.
         first: i64,
-        /// Page numbers, [`NO_PAGE`] where no GPU operation has an id.
-        directory: Vec<u32>,
-        /// All pages.
+        /// The bitmap.
+        words: Vec<u64>,
+        /// Set bits before each word.
+        before: Vec<u32>,
+        /// One entry for each set bit.
         list: Vec<Launch>,
     },
     /// By id.
@@ -46,32 +45,35 @@ impl LaunchTable {
     /// An empty table for these correlation ids; 0 stands for unknown.
     pub fn for_correlations<'a>(ids: impl Iterator<Item = &'a i64> + Clone) -> LaunchTable {
         let known = || ids.clone().copied().filter(|&id| id != 0);
-        let (first, last) = known().fold((i64::MAX, i64::MIN), |(first, last), id| (first.min(id), last.max(id)));
-        let pages = last.checked_sub(first).and_then(|width| u64::try_from(width).ok()).map(|width| width / PAGE as u64 + 1);
-        let Some(pages) = pages.filter(|&pages| pages <= MAX_PAGES) else {
+        let (first, last, count) = known().fold((i64::MAX, i64::MIN, 0u64), |(first, last, n), id| (first.min(id), last.max(id), n + 1));
+        let width = last.checked_sub(first).and_then(|width| u64::try_from(width).ok());
+        let Some(width) = width.filter(|&width| width < count.saturating_mul(MAX_SPREAD)) else {
             return LaunchTable::Scattered(known().map(|id| (id, NOTHING)).collect());
         };
-        let mut directory = vec![NO_PAGE; pages as usize];
-        let mut used = 0;
+        let mut words = vec![0u64; (width / 64 + 1) as usize];
         for id in known() {
-            let page = &mut directory[(id - first) as usize / PAGE];
-            if *page == NO_PAGE {
-                *page = used;
-                used += 1;
-            }
+            let bit = (id - first) as usize;
+            words[bit / 64] |= 1 << (bit % 64);
         }
-        LaunchTable::Paged { first, directory, list: vec![NOTHING; used as usize * PAGE] }
+        let mut before = Vec::with_capacity(words.len());
+        let mut set = 0u32;
+        for word in &words {
+            before.push(set);
+            set += word.count_ones();
+        }
+        LaunchTable::Ranked { first, words, before, list: vec![NOTHING; set as usize] }
     }
 
-    fn position(first: i64, directory: &[u32], id: i64) -> Option<usize> {
-        let offset = usize::try_from(id.checked_sub(first)?).ok()?;
-        let page = *directory.get(offset / PAGE)?;
-        (page != NO_PAGE).then(|| page as usize * PAGE + offset % PAGE)
+    fn place(first: i64, words: &[u64], before: &[u32], id: i64) -> Option<usize> {
+        let bit = usize::try_from(id.checked_sub(first)?).ok()?;
+        let word = *words.get(bit / 64)?;
+        let mask = 1u64 << (bit % 64);
+        (word & mask != 0).then(|| before[bit / 64] as usize + (word & (mask - 1)).count_ones() as usize)
     }
 
     fn record(&mut self, id: i64, launch: Launch) {
         let slot = match self {
-            LaunchTable::Paged { first, directory, list } => Self::position(*first, directory, id).and_then(|at| list.get_mut(at)),
+            LaunchTable::Ranked { first, words, before, list } => Self::place(*first, words, before, id).and_then(|at| list.get_mut(at)),
             LaunchTable::Scattered(map) => map.get_mut(&id),
         };
         if let Some(slot) = slot
@@ -81,13 +83,13 @@ impl LaunchTable {
         }
     }
 
-    /// The earliest API call with this id, `None` if the capture has none.
+    /// The earliest API call with this id, `None` if the capture has none or no GPU operation has it.
     pub fn get(&self, id: i64) -> Option<Launch> {
         let found = match self {
-            LaunchTable::Paged { first, directory, list } => Self::position(*first, directory, id).and_then(|at| list.get(at)),
+            LaunchTable::Ranked { first, words, before, list } => Self::place(*first, words, before, id).and_then(|at| list.get(at)),
             LaunchTable::Scattered(map) => map.get(&id),
         };
-        found.copied().filter(|launch| id != 0 && *launch != NOTHING)
+        found.copied().filter(|launch| *launch != NOTHING)
     }
 }
 
@@ -121,11 +123,14 @@ mod tests {
     fn the_earliest_call_counts_and_unknown_ids_have_none() {
         for ids in [vec![5, 6, 7], vec![5, 900_000, 0, 1], vec![5, 900_000_000, i64::MIN, i64::MAX]] {
             let mut table = LaunchTable::for_correlations(ids.iter());
+            table.record(4, Launch { start: 1, thread: 1 });
+            table.record(0, Launch { start: 1, thread: 1 });
             table.record(5, Launch { start: 20, thread: 1 });
             table.record(5, Launch { start: 10, thread: 2 });
             table.record(5, Launch { start: 30, thread: 3 });
             assert_eq!(table.get(5), Some(Launch { start: 10, thread: 2 }));
             assert_eq!(table.get(ids[1]), None);
+            assert_eq!(table.get(4), None);
             assert_eq!(table.get(0), None);
         }
     }

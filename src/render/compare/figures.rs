@@ -81,7 +81,7 @@ pub(super) fn waterfall(comparison: &Comparison) -> Option<Figure> {
     let names = Parts::default().named().map(|(name, _)| name);
     let inks = [Ink::Compute, Ink::Comm, Ink::Copies, Ink::Unclassified, Ink::Idle];
     let parts: Vec<usize> = (0..names.len()).filter(|&at| inks[at] != Ink::Unclassified || graphs).collect();
-    let signed = |ns: i64| if ns > 0 { format!("+{}", scale.number(ns)) } else { scale.number(ns) };
+    let signed = |ns: i64| tables::signed(scale, ns);
     let fall = |(variant, changes): &&(&Variant, &Parts)| {
         let named = changes.named();
         Fall {

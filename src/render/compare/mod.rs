@@ -8,7 +8,7 @@ use super::document::{Block, Document, Entry, Section};
 use super::table::Tone;
 use super::view::notes;
 use super::{Format, Style, html, json, markdown, terminal, units};
-use crate::compare::{Comparison, Expectation, Scaling, Variant, Verdict};
+use crate::compare::{Comparison, Remark, Scaling, Variant, Verdict};
 
 /// Prints a comparison in a format; `style` matters to the terminal only.
 pub fn render(comparison: &Comparison, format: Format, style: &Style) -> String {
@@ -39,7 +39,7 @@ pub fn document(comparison: &Comparison) -> Document {
         ("Verdicts", verdicts),
         ("Where the time goes", time),
         ("Communication and copies", vec![Some(Block::Table(tables::work(comparison)))]),
-        ("Known options", vec![entries(expectations(comparison))]),
+        ("Known options", vec![tables::expectations(comparison).map(Block::Records)]),
         ("What else differs", vec![entries(remarks(comparison))]),
         ("Step times", steps),
         ("Timelines", vec![figures::strips(comparison).map(Block::Figure)]),
@@ -80,18 +80,17 @@ fn facts(comparison: &Comparison) -> Vec<String> {
     let mut facts = vec![units::plural(comparison.variants.len(), "variant"), format!("baseline {}", comparison.baseline)];
     let (least, most) = comparison.variants.iter().map(|v| v.ranks).fold((usize::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
     facts.push(if least == most { units::plural(most, "rank") } else { format!("{least} to {}", units::plural(most, "rank")) });
-    facts.push(format!("{} and more counts", units::percent(comparison.settings.min_effect)));
+    facts.push(format!("smallest effect that counts {}", units::percent(comparison.settings.min_effect)));
     facts
 }
 
 fn headline(comparison: &Comparison) -> Vec<String> {
-    let best = others(comparison)
-        .filter(|v| v.verdict == Verdict::Faster)
-        .max_by(|a, b| a.speedup.unwrap_or(0.0).total_cmp(&b.speedup.unwrap_or(0.0)));
+    let best = best(comparison);
     let mut sentences = vec![match best {
         Some(best) => best_sentence(comparison, best),
         None => format!("No variant is shown to be faster than {}.", comparison.baseline),
     }];
+    sentences.extend(common_reason(comparison));
     sentences.extend(best.and_then(|best| reason(comparison, best)));
     let counts: Vec<String> = [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Inconclusive]
         .into_iter()
@@ -105,6 +104,23 @@ fn headline(comparison: &Comparison) -> Vec<String> {
     sentences
 }
 
+/// The fastest of the variants that are faster; one with other ranks than the baseline only if there is no other or the scaling is known.
+fn best(comparison: &Comparison) -> Option<&Variant> {
+    let ranks = baseline(comparison).map(|v| v.ranks);
+    let alike = |v: &Variant| comparison.settings.scaling.is_some() || Some(v.ranks) == ranks;
+    others(comparison)
+        .filter(|v| v.verdict == Verdict::Faster)
+        .max_by(|a, b| alike(a).cmp(&alike(b)).then(a.speedup.unwrap_or(0.0).total_cmp(&b.speedup.unwrap_or(0.0))))
+}
+
+/// What keeps every variant from a verdict, if it is one thing.
+fn common_reason(comparison: &Comparison) -> Option<String> {
+    let whys: Vec<&str> = others(comparison).map(|v| v.why.as_str()).collect();
+    let (first, rest) = whys.split_first()?;
+    let all = others(comparison).all(|v| v.verdict == Verdict::Inconclusive) && !rest.is_empty() && rest.iter().all(|why| why == first);
+    all.then(|| (*first).to_owned())
+}
+
 fn best_sentence(comparison: &Comparison, best: &Variant) -> String {
     let step = |variant: Option<&Variant>| {
         let median = variant.and_then(|v| v.summary[crate::model::Metric::StepNs])?.median.as_int()?;
@@ -112,7 +128,7 @@ fn best_sentence(comparison: &Comparison, best: &Variant) -> String {
     };
     let interval = best.speedup_ci95.map_or_else(String::new, |[lo, hi]| format!(", 95 % interval {lo:.3} to {hi:.3}"));
     let times = match (step(baseline(comparison)), step(Some(best))) {
-        (Some(before), Some(after)) => format!(": {before} -> {after} a step"),
+        (Some(before), Some(after)) => format!(": {before} → {after} a step"),
         _ => String::new(),
     };
     format!("{} is {:.3} times as fast as {}{times}{interval}.", best.name, best.speedup.unwrap_or(1.0), comparison.baseline)
@@ -168,29 +184,19 @@ fn whys(comparison: &Comparison) -> Vec<Entry> {
         .collect()
 }
 
-fn expectations(comparison: &Comparison) -> Vec<Entry> {
-    let entry = |e: &Expectation| {
-        let (word, tone) = match e.holds {
-            Some(true) => ("holds", Tone::Good),
-            Some(false) => ("does not hold", Tone::Bad),
-            None => ("cannot be told", Tone::Neutral),
-        };
-        let source = if e.source == "--option" { String::new() } else { format!(" ({})", e.source) };
-        Entry {
-            name: format!("{}, {}{source}", e.variant, e.option),
-            text: format!("{word}. Expected: {}. Observed: {}.", e.expected, e.observed),
-            tone,
-        }
-    };
-    comparison.expectations.iter().map(entry).collect()
-}
-
+/// Remarks; the same one about several variants is said once.
 fn remarks(comparison: &Comparison) -> Vec<Entry> {
-    comparison
-        .comparability
-        .iter()
-        .map(|remark| Entry {
-            name: format!("{}, {}", remark.variant, remark.aspect.replace('_', " ")),
+    let mut kinds: Vec<(&Remark, Vec<&str>)> = Vec::new();
+    for remark in &comparison.comparability {
+        match kinds.iter_mut().find(|(kind, _)| kind.aspect == remark.aspect && kind.message == remark.message) {
+            Some((_, names)) => names.push(&remark.variant),
+            None => kinds.push((remark, vec![&remark.variant])),
+        }
+    }
+    kinds
+        .into_iter()
+        .map(|(remark, names)| Entry {
+            name: format!("{} ({})", names.join(", "), remark.aspect.replace('_', " ")),
             text: remark.message.clone(),
             tone: Tone::Neutral,
         })

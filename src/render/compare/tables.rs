@@ -1,7 +1,7 @@
 //! The tables of a comparison. A number that differs from the baseline's has its difference below it.
 
 use super::{baseline, others, tone};
-use crate::compare::{Comparison, Delta, Parts, Variant};
+use crate::compare::{Comparison, Delta, Expectation, Parts, Variant, Verdict};
 use crate::model::Metric;
 use crate::model::metric::{Better, Num, Unit};
 use crate::render::table::{Align, Cell, Change, Column, Table, Tone, Trim};
@@ -9,6 +9,20 @@ use crate::render::units::{self, TimeScale};
 
 /// A change of a share by less than this is not coloured.
 const SMALL_POINTS: f64 = 0.005;
+
+/// A change by less than this reads as no change.
+const SMALL_CHANGE: f64 = 0.0005;
+
+/// A time with its sign, without its unit.
+pub(super) fn signed(scale: TimeScale, ns: i64) -> String {
+    let text = scale.number(ns.saturating_abs());
+    match (ns, text.starts_with('<')) {
+        (0, _) => text,
+        (_, true) => "≈0".to_owned(),
+        (1.., _) => format!("+{text}"),
+        _ => format!("-{text}"),
+    }
+}
 
 /// The scale of the baseline's step, so that the times of all tables compare.
 pub(super) fn scale(comparison: &Comparison) -> TimeScale {
@@ -74,12 +88,12 @@ pub(super) fn work(comparison: &Comparison) -> Table {
     let whole = |n: i64| u64::try_from(n).ok();
     let bytes = with_changes(
         Column::bytes("comm bytes", variants.iter().map(|v| v.comm_bytes_per_step.and_then(whole))),
-        variants.iter().map(|v| change(v.delta.comm_bytes_per_step, Unit::Bytes, Better::Lower, comparison)),
+        variants.iter().map(|v| change(v, v.delta.comm_bytes_per_step, Unit::Bytes, Better::Lower, comparison)),
     )
     .help("payload bytes of the matched collectives of a step, as logged");
     let transfer = with_changes(
         Column::time("transfer", scale(comparison), variants.iter().map(|v| v.comm_transfer_ns)),
-        variants.iter().map(|v| change(v.delta.comm_transfer_ns, Unit::Ns, Better::Lower, comparison)),
+        variants.iter().map(|v| change(v, v.delta.comm_transfer_ns, Unit::Ns, Better::Lower, comparison)),
     )
     .help("communication time without waiting: the least of any rank");
     let columns = vec![
@@ -107,7 +121,7 @@ fn metric(comparison: &Comparison, metric: Metric) -> Column {
         Unit::Ratio(Metric::CommNs) => Column::percent(head, "% of comm", medians().map(|m| m.map(Num::as_f64))),
         Unit::Ratio(_) => Column::percent(head, "% of step", medians().map(|m| m.map(Num::as_f64))),
     };
-    let changes = comparison.variants.iter().map(|v| change(v.delta.of_metric(metric), info.unit, info.better, comparison));
+    let changes = comparison.variants.iter().map(|v| change(v, v.delta.of_metric(metric), info.unit, info.better, comparison));
     with_changes(column, changes).help(info.definition)
 }
 
@@ -120,14 +134,16 @@ fn with_changes(mut column: Column, changes: impl Iterator<Item = Option<Change>
 }
 
 /// A difference as text, coloured if it is large enough to count and one direction is good.
-fn change(delta: Option<Delta>, unit: Unit, better: Better, comparison: &Comparison) -> Option<Change> {
-    let delta = delta?;
+fn change(variant: &Variant, delta: Option<Delta>, unit: Unit, better: Better, comparison: &Comparison) -> Option<Change> {
+    let delta = delta.filter(|_| variant.verdict != Verdict::Baseline)?;
     let abs = delta.abs.as_f64();
     let plus = if abs > 0.0 { "+" } else { "" };
     let text = match (unit, delta.rel) {
         _ if abs == 0.0 => "=".to_owned(),
-        (Unit::Ratio(_), _) => format!("{plus}{} pp", units::percent_number(abs)),
+        (Unit::Ratio(_), _) if abs.abs() < SMALL_CHANGE => "≈".to_owned(),
+        (Unit::Ratio(_), _) => format!("{plus}{:.1} pp", abs * 100.0),
         (Unit::Count, _) => format!("{}{}", if abs > 0.0 { "+" } else { "-" }, units::count(abs.abs().round() as u64)),
+        (_, Some(rel)) if rel.abs() < SMALL_CHANGE => "≈".to_owned(),
         (_, Some(rel)) => units::signed_percent(rel),
         (Unit::Ns, None) => format!("{plus}{}", units::time(abs as i64)),
         (Unit::Bytes, None) => format!("{plus}{}", units::bytes(abs.max(0.0) as u64)),
@@ -165,16 +181,13 @@ pub(super) fn waterfall(comparison: &Comparison) -> Option<Table> {
         return None;
     }
     let scale = scale(comparison);
-    let signed = |ns: i64| {
-        let text = if ns > 0 { format!("+{}", scale.number(ns)) } else { scale.number(ns) };
-        Cell::number(text, ns as f64).with_title(format!("{ns} ns"))
-    };
+    let cell = |ns: i64| Cell::number(signed(scale, ns), ns as f64).with_title(format!("{ns} ns"));
     let mut columns = vec![
         Column::text("variant", rows.iter().map(|(v, _)| v.name.as_str())),
         Column::time("from", scale, rows.iter().map(|_| Some(base.step_ns))),
     ];
     for (at, (name, _)) in Parts::default().named().into_iter().enumerate() {
-        let cells = rows.iter().map(|(_, parts)| signed(parts.named()[at].1)).collect();
+        let cells = rows.iter().map(|(_, parts)| cell(parts.named()[at].1)).collect();
         if name != "unclassified" || rows.iter().any(|(_, parts)| parts.unclassified_exposed_ns != 0) {
             columns.push(Column::new(name.trim_start_matches("exposed "), scale.unit, Align::Right, cells));
         }
@@ -186,6 +199,30 @@ pub(super) fn waterfall(comparison: &Comparison) -> Option<Table> {
         comparison.baseline
     );
     Some(Table::new(caption, columns))
+}
+
+/// What known options should do, and what they did.
+pub(super) fn expectations(comparison: &Comparison) -> Option<Table> {
+    let list = &comparison.expectations;
+    let verdict = |e: &Expectation| match e.holds {
+        Some(true) => Cell::text("yes").with_tone(Tone::Good),
+        Some(false) => Cell::text("no").with_tone(Tone::Bad),
+        None => Cell::text("unknown"),
+    };
+    let option = |e: &Expectation| {
+        let hint = if e.source.starts_with("guessed") { "guessed" } else { e.source.split(':').next().unwrap_or_default() };
+        Cell::text(format!("{} ({hint})", e.option)).with_title(e.source.clone())
+    };
+    let without = |e: &Expectation| format!("{} ({})", e.observed_without, e.compared_with);
+    let columns = vec![
+        Column::text("variant", list.iter().map(|e| e.variant.as_str())),
+        Column::new("option", "", Align::Left, list.iter().map(option).collect()),
+        Column::new("holds", "", Align::Left, list.iter().map(verdict).collect()),
+        Column::text("expected", list.iter().map(|e| e.expected.as_str())),
+        Column::text("observed", list.iter().map(|e| e.observed.as_str())),
+        Column::text("without it", list.iter().map(without)),
+    ];
+    (!list.is_empty()).then(|| Table::new("What known options should do, and what they did", columns))
 }
 
 /// The captures of variants that have several.

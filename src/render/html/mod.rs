@@ -154,7 +154,7 @@ impl Piece {
     fn new(block: &Block) -> Vec<Self> {
         match block {
             Block::Text(text) => vec![Piece::Text(printable(text))],
-            Block::Table(table) => match table.limited(LONGEST_TABLE) {
+            Block::Table(table) | Block::Records(table) => match table.limited(LONGEST_TABLE) {
                 (_, None) => vec![Piece::Table(TableBox::new(table))],
                 (short, Some(said)) => {
                     let short = TableBox { note: Some(said), ..TableBox::new(&short) };

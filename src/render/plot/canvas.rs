@@ -129,7 +129,7 @@ pub(super) fn tick_text(tick: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A vertical grid over an axis from 0 to `max`, with its labels below.
+/// A vertical grid over an axis from 0 to `max`, with its labels below and the unit to the right of them.
 pub(super) fn time_axis(area: &Area, x: (i32, i32), y: (i32, i32), max: f64, unit: &str) -> Drawn {
     grid(area, x, y, (0.0, max), &ticks(max, 6), unit)
 }
@@ -145,7 +145,7 @@ fn grid(area: &Area, (left, right): (i32, i32), (top, bottom): (i32, i32), (from
         area.draw(&PathElement::new([(x, top), (x, bottom)], Ink::Grid.color().stroke_width(2)))?;
         write(area, &tick_text(tick), Ink::Muted, Anchor::Middle, (x, bottom + 22))?;
     }
-    write(area, unit, Ink::Muted, Anchor::Left, (right + 14, bottom + 22))
+    write(area, unit, Ink::Muted, Anchor::Left, (right + 44, bottom + 22))
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub struct Dot {
     pub faint: bool,
 }
 
-const RIGHT: i32 = WIDTH - 60;
+const RIGHT: i32 = WIDTH - 90;
 const ROW: i32 = 76;
 const ROW_GAP: i32 = 16;
 const RADIUS: i32 = 7;
@@ -111,9 +111,9 @@ mod tests {
             median: Some(95.0),
         };
         let svg = Dots { unit: "ms", range: (90.0, 110.0), rows: vec![row] }.draw("dots");
-        // 1030 units are 20 ms; 62 units high, three dots.
+        // 1000 units are 20 ms; 62 units high, three dots.
         assert!(svg.contains("<circle cx=\"350\" cy=\"33\" r=\"7\" opacity=\"0.6\" class=\"f-compute\""), "{svg}");
-        assert!(svg.contains("<circle cx=\"865\" cy=\"54\" r=\"7\" fill=\"none\" class=\"s-compute\""), "{svg}");
+        assert!(svg.contains("<circle cx=\"850\" cy=\"54\" r=\"7\" fill=\"none\" class=\"s-compute\""), "{svg}");
         assert!(svg.contains('→'));
     }
 }

@@ -40,7 +40,7 @@ pub struct Lane {
 }
 
 const LEFT: i32 = 330;
-const RIGHT: i32 = WIDTH - 60;
+const RIGHT: i32 = WIDTH - 100;
 const LANE: i32 = 34;
 const GAP: i32 = 4;
 const GROUP_GAP: i32 = 22;
@@ -146,8 +146,8 @@ mod tests {
             scale: TimeScale::of([1000]),
             groups: vec![LaneGroup { label: "rank 0".into(), length: 1000, lanes: vec![lane] }],
         };
-        // 1050 units are 1000 ns.
-        assert!(lanes.draw("one step").contains("x=\"540\" y=\"11\" width=\"840\" height=\"34\" class=\"f-comm\""), "{}", lanes.draw(""));
+        // 1010 units are 1000 ns.
+        assert!(lanes.draw("one step").contains("x=\"532\" y=\"11\" width=\"808\" height=\"34\" class=\"f-comm\""), "{}", lanes.draw(""));
         assert_eq!(lanes.legend().len(), 1);
     }
 }

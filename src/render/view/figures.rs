@@ -20,8 +20,9 @@ const MOST_STRIPS: usize = 8;
 /// Rows and columns of the picture of waits.
 const MOST_HEAT_ROWS: usize = 64;
 const MOST_HEAT_COLUMNS: usize = 60;
-/// A bar longer than this many medians is cut.
-const LONG_BAR: f64 = 1.6;
+/// The axis of bars reaches this many medians for a step that is left out, and at most so many for one that counts.
+const LONG_LEFT_OUT: f64 = 1.6;
+const LONG_COUNTED: f64 = 5.0;
 
 fn part(metric: Metric) -> (Ink, &'static str) {
     match metric {
@@ -41,9 +42,7 @@ pub(super) fn composition(report: &Report, scale: TimeScale) -> Option<Figure> {
     }
     let unclassified = rows.iter().any(|(_, step)| step.values.int(Metric::UnclassifiedExposedNs).is_some_and(|ns| ns != 0));
     let parts: Vec<Metric> = PARTS.into_iter().filter(|&m| m != Metric::UnclassifiedExposedNs || unclassified).collect();
-    let longest = rows.iter().filter_map(|(_, step)| step.values.int(Metric::StepNs)).max().unwrap_or(0);
-    let median = spread(report, Metric::StepNs).map_or(longest as f64, |s| s.median.as_f64());
-    let end = longest.min((median * LONG_BAR).ceil() as i64);
+    let end = bars_end(report, &rows);
     let whole = noun(report).whole;
     let bars = Bars {
         unit: scale.unit,
@@ -58,6 +57,17 @@ pub(super) fn composition(report: &Report, scale: TimeScale) -> Option<Figure> {
     }
     let description = report.ranks.iter().take(4).map(|rank| describe(rank, &parts)).collect::<Vec<_>>().join(" ");
     Some(Figure { caption, description: format!("Stacked bars. {description}"), plot: Plot::Bars(bars) })
+}
+
+/// Where the axis of the bars ends: no bar that counts is cut unless it is extreme, and one that is left out squeezes no other.
+fn bars_end(report: &Report, rows: &[(&RankReport, &RankStep)]) -> i64 {
+    let longest = |counted: bool| {
+        let steps = rows.iter().map(|(_, step)| step).filter(|step| step.counted || !counted);
+        steps.filter_map(|step| step.values.int(Metric::StepNs)).max().unwrap_or(0)
+    };
+    let Some(median) = spread(report, Metric::StepNs).map(|s| s.median.as_f64()) else { return longest(false) };
+    let reach = |medians: f64| (median * medians).ceil() as i64;
+    longest(false).min(longest(true).max(reach(LONG_LEFT_OUT))).min(reach(LONG_COUNTED))
 }
 
 /// Medians of one rank as a sentence for those who do not see the bars.
@@ -132,27 +142,26 @@ pub(super) fn strips(report: &Report) -> Option<Figure> {
 
 /// Who waits in which step.
 pub(super) fn waits(report: &Report, scale: TimeScale) -> Option<Figure> {
+    let counted = |step: usize| report.steps.get(step).is_some_and(|s| s.counted);
     let longest = report.waits.iter().max_by_key(|w| w.wait_ns)?;
+    // A step that is left out may hold a wait beside which all others would be invisible.
+    let full = report.waits.iter().filter(|w| counted(w.step)).map(|w| w.wait_ns).max().unwrap_or(longest.wait_ns).max(1);
     let by_place: BTreeMap<(u32, usize), _> = report.waits.iter().map(|w| ((w.rank, w.step), w)).collect();
     let ranks = pick(report.ranks.len(), MOST_HEAT_ROWS, &[]);
     let outliers: Vec<usize> = (0..report.steps.len()).filter(|&i| report.steps[i].outlier).collect();
     let steps = pick(report.steps.len(), MOST_HEAT_COLUMNS, &outliers);
     let cell = |rank: usize, step: usize| {
         let wait = by_place.get(&(report.ranks.get(rank)?.rank, report.steps.get(step)?.index))?;
-        Some(HeatCell {
-            shade: wait.wait_ns.max(0) as f64 / longest.wait_ns.max(1) as f64,
-            text: scale.number(wait.wait_ns),
-            marked: wait.last_count > 0,
-        })
+        Some(HeatCell { shade: wait.wait_ns.max(0) as f64 / full as f64, text: scale.number(wait.wait_ns), marked: wait.last_count > 0 })
     };
     let heat = Heat {
         rows: ranks.iter().filter_map(|&rank| report.ranks.get(rank)).map(|r| format!("rank {}", r.rank)).collect(),
         columns: steps.iter().filter_map(|&step| report.steps.get(step)).map(|s| s.name.clone()).collect(),
         cells: ranks.iter().map(|&rank| steps.iter().map(|&step| cell(rank, step)).collect()).collect(),
-        full: format!("waits {}", units::time(longest.wait_ns)),
+        full: format!("waits {}{}", units::time(full), if longest.wait_ns > full { " or longer" } else { "" }),
         marked: "arrived last at least once".to_owned(),
     };
-    let mut caption = format!("Waiting time by rank and step, in {}: the darker, the longer", scale.unit);
+    let mut caption = format!("Waiting time by rank and step, in {}: the stronger the colour, the longer", scale.unit);
     if ranks.len() < report.ranks.len() || steps.len() < report.steps.len() {
         caption.push_str(&format!(
             "; {} of {} ranks, {} of {} steps",
@@ -166,7 +175,7 @@ pub(super) fn waits(report: &Report, scale: TimeScale) -> Option<Figure> {
     Some(Figure { caption, description, plot: Plot::Heat(heat) })
 }
 
-/// Bandwidth by message size; nothing unless two sizes at least have one.
+/// Bandwidth by message size; nothing unless it is known for two sizes of one operation.
 pub(super) fn bandwidth(report: &Report) -> Option<Figure> {
     /// Operation and communicator.
     type Key<'a> = (&'a str, Option<&'a str>);
@@ -176,8 +185,7 @@ pub(super) fn bandwidth(report: &Report) -> Option<Figure> {
             curves.entry((&group.op, group.comm_id.as_deref())).or_default().push((bytes as f64, gbs));
         }
     }
-    let sizes: BTreeSet<u64> = report.collectives.iter().filter(|g| g.busbw_gbs.is_some()).filter_map(|g| g.bytes).collect();
-    if sizes.len() < 2 {
+    if curves.values().all(|points| points.iter().all(|point| point.0 == points[0].0)) {
         return None;
     }
     let communicators = |op: &str| curves.keys().filter(|(other, _)| *other == op).count();

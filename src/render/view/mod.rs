@@ -41,6 +41,7 @@ pub fn document(report: &Report) -> Document {
     let inspector = vec![
         report.inspector.as_ref().map(|merge| Block::Text(notes::inspector(merge))),
         report.inspector.as_ref().and_then(tables::inspector).map(Block::Table),
+        report.inspector.as_ref().and_then(tables::inspector_typical).map(Block::Table),
         report.inspector.as_ref().and_then(tables::inspector_pairs).map(Block::Details),
     ];
     let capture = vec![

@@ -96,29 +96,29 @@ fn words(name: &str) -> String {
 /// How a number becomes text.
 type Print = fn(f64) -> String;
 
-/// Endings of names and the unit that they stand for.
-const ENDINGS: [(&str, Print); 9] = [
-    ("_ns", |v| units::time(v.round() as i64)),
-    ("_us", |v| units::time((v * 1e3).round() as i64)),
-    ("_ms", |v| units::time((v * 1e6).round() as i64)),
-    ("_bytes", |v| units::bytes(v.max(0.0).round() as u64)),
-    ("_gbs", units::bandwidth),
-    ("_fraction", units::percent),
-    ("_share", units::percent),
-    ("_rel", units::signed_percent),
-    ("_count", plain),
+/// Endings of names, how their numbers print, and whether the ending is a unit only: then it goes with the number.
+const ENDINGS: [(&str, Print, bool); 10] = [
+    ("ns", |v| units::time(v.round() as i64), true),
+    ("us", |v| units::time((v * 1e3).round() as i64), true),
+    ("ms", |v| units::time((v * 1e6).round() as i64), true),
+    ("gbs", units::bandwidth, true),
+    ("of_step", |v| format!("{} of the step", units::percent(v)), true),
+    ("rel", units::signed_percent, true),
+    ("bytes", |v| units::bytes(v.max(0.0).round() as u64), false),
+    ("fraction", units::percent, false),
+    ("share", units::percent, false),
+    ("count", plain, false),
 ];
 
 fn fact(name: &str, value: &Value) -> String {
-    let (stem, unit) = ENDINGS
-        .iter()
-        .find_map(|&(ending, unit)| match name.strip_suffix(ending) {
-            Some(stem) => Some((stem, unit)),
-            // `bytes` alone is a size too.
-            None => (name == &ending[1..]).then_some((name, unit)),
-        })
-        .unwrap_or((name, plain as Print));
-    format!("{} {}", words(stem), value_text(value, unit))
+    let (stem, each) = name.strip_suffix("_per_step").map_or((name, ""), |stem| (stem, " per step"));
+    let ending = ENDINGS.iter().find(|(ending, ..)| stem.strip_suffix(ending).is_some_and(|rest| rest.is_empty() || rest.ends_with('_')));
+    let (stem, print) = match ending {
+        Some((ending, print, true)) => (stem.strip_suffix(ending).unwrap_or(stem).trim_end_matches('_'), *print),
+        Some((_, print, false)) => (stem, *print),
+        None => (stem, plain as Print),
+    };
+    format!("{} {}{each}", words(stem), value_text(value, print))
 }
 
 fn value_text(value: &Value, unit: Print) -> String {
@@ -251,13 +251,15 @@ mod tests {
         let facts = json!({
             "busbw_gbs": 27.1, "bytes": 1_226_141_600_u64, "exposed_comm_fraction": 0.346, "last_count": 4, "step_ns": 137_568_464,
             "transport": "SHM/direct/direct", "wait_ns": [100_000, 5_100_000], "wait_by_rank_ns": {"0": 5}, "why": null,
+            "cost_of_step": 0.0329, "others_wait_ns_per_step": 4_524_978,
             "NCCL_P2P_DISABLE": "1", "NCCL_P2P_DISABLE_found_in": ["a.log", "b.log"]
         });
         let Value::Object(facts) = facts else { panic!("an object") };
         assert_eq!(
             evidence(&facts),
-            "NCCL_P2P_DISABLE 1; NCCL_P2P_DISABLE found in a.log, b.log; busbw 27.1 GB/s; bytes 1.23 GB; exposed comm 34.6 %; last 4; \
-             step 137.6 ms; transport SHM/direct/direct; wait by rank (0: 5 ns); wait 100.0 µs, 5.10 ms; why –"
+            "NCCL_P2P_DISABLE 1; NCCL_P2P_DISABLE found in a.log, b.log; busbw 27.1 GB/s; bytes 1.23 GB; cost 3.3 % of the step; \
+             exposed comm fraction 34.6 %; last count 4; others wait 4.52 ms per step; step 137.6 ms; transport SHM/direct/direct; \
+             wait by rank (0: 5 ns); wait 100.0 µs, 5.10 ms; why –"
         );
     }
 }

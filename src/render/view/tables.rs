@@ -221,6 +221,9 @@ pub(super) fn collectives(report: &Report) -> Option<Table> {
         Column::bytes("size", groups.iter().map(|g| g.bytes))
             .help("payload bytes as logged: of one rank for AllGather and ReduceScatter, of one peer for AllToAll"),
         Column::count("calls", groups.iter().map(|g| Some(g.count))).rank(2),
+        Column::count("untimed", groups.iter().map(|g| (g.untimed > 0).then_some(g.untimed)))
+            .help("calls whose transfer cannot be told: the ranks were not in them at the same time")
+            .rank(4),
         Column::numbers("transfer", "", groups.iter().map(|g| g.transfer_ns), duration).help("median over calls"),
         Column::numbers("transfer p95", "", groups.iter().map(|g| g.transfer_p95_ns), duration).rank(8),
         cells("longest wait", groups.iter().map(|g| longest_wait(&g.wait_ns))).help("the rank with the longest median wait").rank(3),
@@ -228,6 +231,7 @@ pub(super) fn collectives(report: &Report) -> Option<Table> {
         Column::bandwidth("algbw", groups.iter().map(|g| g.algbw_gbs)).rank(7),
         Column::bandwidth("busbw", groups.iter().map(|g| g.busbw_gbs)).rank(1),
         Column::percent("busbw", "% of peak", groups.iter().map(|g| g.peak_share)).help("share of the link's one-direction peak").rank(3),
+        texts("peak", &|g| g.peak_source.clone().unwrap_or_default()).rank(9),
         texts("size from", &|g| g.bytes_source.clone().unwrap_or_default()).rank(9),
         texts("matched by", &|g| g.matched_by.clone()).rank(9),
     ];
@@ -306,6 +310,33 @@ pub(super) fn inspector(merge: &InspectorMerge) -> Option<Table> {
     Some(Table::new("Communication kernels and the records of the logs", columns))
 }
 
+/// The captured part of the run beside the rest of it.
+pub(super) fn inspector_typical(merge: &InspectorMerge) -> Option<Table> {
+    let list = &merge.typical[..merge.typical.len().min(MOST_ROWS)];
+    if list.is_empty() {
+        return None;
+    }
+    let us = |head: &str, of: fn(&crate::report::Typical) -> Option<f64>| {
+        Column::numbers(head, "µs", list.iter().map(of), |us| Cell::number(format!("{us:.0}"), *us))
+    };
+    let columns = vec![
+        Column::text("operation", list.iter().map(|t| t.op.as_str())),
+        Column::text("communicator", list.iter().map(|t| t.comm_id.as_str())).rank(2),
+        Column::bytes("size", list.iter().map(|t| Some(t.bytes))),
+        Column::count("captured", list.iter().map(|t| Some(t.captured))),
+        Column::bandwidth("busbw captured", list.iter().map(|t| t.captured_busbw_gbs)),
+        us("wait captured", |t| t.captured_wait_us).rank(1),
+        Column::count("rest", list.iter().map(|t| Some(t.rest))),
+        Column::bandwidth("busbw rest", list.iter().map(|t| t.rest_busbw_gbs)),
+        us("wait rest", |t| t.rest_wait_us).rank(1),
+        Column::text("the capture is", list.iter().map(|t| t.verdict.as_deref().or(t.reason.as_deref()).unwrap_or_default())),
+    ];
+    Some(
+        Table::new("Captured operations beside the rest of the run (Inspector's times, shortest over ranks)", columns)
+            .without_blank_columns(),
+    )
+}
+
 /// Kernels and their records side by side.
 pub(super) fn inspector_pairs(merge: &InspectorMerge) -> Option<Table> {
     let pairs = &merge.pairs[..merge.pairs.len().min(MOST_ROWS)];
@@ -317,9 +348,9 @@ pub(super) fn inspector_pairs(merge: &InspectorMerge) -> Option<Table> {
         Column::text("operation", pairs.iter().map(|p| p.op.as_str())),
         Column::text("communicator", pairs.iter().map(|p| p.comm_id.as_str())),
         Column::count("number", pairs.iter().map(|p| p.sn)),
-        Column::bytes("size", pairs.iter().map(|p| Some(p.bytes))),
+        Column::bytes("size", pairs.iter().map(|p| p.bytes)),
         Column::numbers("kernel", "", pairs.iter().map(|p| Some(p.kernel_ns)), |ns| Cell::number(units::time(*ns), *ns as f64)),
-        Column::numbers("record", "µs", pairs.iter().map(|p| Some(p.exec_time_us)), |us| Cell::number(format!("{us:.1}"), *us)),
+        Column::numbers("record", "µs", pairs.iter().map(|p| p.exec_time_us), |us| Cell::number(format!("{us:.1}"), *us)),
         Column::text("timed by", pairs.iter().map(|p| p.timing_source.clone().unwrap_or_default())).rank(1),
         Column::bandwidth("busbw", pairs.iter().map(|p| p.busbw_gbs)),
     ];
@@ -344,6 +375,7 @@ pub(super) fn identity(report: &Report) -> Table {
         Column::numbers("clock offset", "", ranks.iter().map(|r| r.clock.offset_ns), duration)
             .help("correction of this rank's clock from the ends of matched collectives")
             .rank(3),
+        Column::text("drift", ranks.iter().map(|r| r.clock.drift.clone().unwrap_or_default())).rank(4),
         Column::numbers("rest p50", "", ranks.iter().map(|r| r.clock.residual_p50_ns), duration)
             .help("what remains after it, median")
             .rank(9),

@@ -26,7 +26,7 @@ fn sources(transport: &Transport) -> String {
     let messages: u64 = transport.logs.iter().fold(0, |sum, log| sum.saturating_add(log.messages));
     let torn: u64 = transport.logs.iter().fold(0, |sum, log| sum.saturating_add(log.torn));
     if !transport.logs.is_empty() {
-        let torn = if torn > 0 { format!(", {} more broke off and are lost", units::count(torn)) } else { String::new() };
+        let torn = if torn > 0 { format!(" ({} more broke off)", units::count(torn)) } else { String::new() };
         parts.push(format!("{} with {} messages{torn}", units::plural(transport.logs.len(), "log"), units::count(messages)));
     }
     parts.push(match &transport.topology {
