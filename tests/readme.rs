@@ -47,7 +47,9 @@ fn compare_prints_what_the_readme_shows() {
 /// Every option that the README names is one that the program knows.
 #[test]
 fn commands_in_the_readme_use_options_that_exist() {
-    for line in readme().lines().filter(|line| line.starts_with("nsysnccl ")) {
+    let readme = readme();
+    let shell = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    for line in shell.flat_map(str::lines).filter(|line| line.starts_with("nsysnccl ")) {
         let words: Vec<&str> = line.split('#').next().unwrap_or(line).split_whitespace().collect();
         let help = run(&[words[1], "--help"]);
         for option in words.iter().filter(|word| word.starts_with('-')) {
