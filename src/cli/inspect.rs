@@ -83,7 +83,7 @@ pub fn run(args: &InspectArgs) -> Result<Outcome> {
     for error in &unusable {
         anstream::eprintln!("warning: left out: {error}");
     }
-    args.output.emit(|format, style| render::inspect::render(&inspection, format, style))?;
+    args.output.emit(|format, style| Ok(render::inspect::render(&inspection, format, &style)))?;
     Ok(if unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
 }
 

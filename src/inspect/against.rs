@@ -88,6 +88,20 @@ pub enum Verdict {
     Unknown,
 }
 
+impl Verdict {
+    /// The word in JSON and tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            Verdict::Slower => "slower",
+            Verdict::Faster => "faster",
+            Verdict::Same => "same",
+            Verdict::WithinSpread => "within-spread",
+            Verdict::TooFew => "too-few",
+            Verdict::Unknown => "unknown",
+        }
+    }
+}
+
 /// Compares the job `here` against `there`, the baseline.
 pub fn compare(here: &Inspection, there: &Inspection) -> Against {
     let (mine, theirs) = (by_kind(here), by_kind(there));

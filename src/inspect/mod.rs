@@ -19,7 +19,7 @@ mod timeline;
 mod view;
 mod waits;
 
-pub use against::{Against, AgainstRow, Verdict, compare};
+pub use against::{Against, AgainstRow, Side, Verdict, compare};
 pub use assemble::inspect;
 pub use filter::{Filter, format_time, parse_time};
 pub use operations::{Operation, Operations, SeriesKey};

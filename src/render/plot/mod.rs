@@ -1,20 +1,26 @@
 //! Pictures as data, and their drawing as SVG with real text. Colours are CSS classes, so one picture suits light and dark pages.
 
 mod bars;
+mod boxes;
 mod canvas;
 mod dots;
 mod grouped;
 mod heat;
+mod histogram;
 mod lanes;
 mod loglog;
+mod scatter;
 mod waterfall;
 
 pub use bars::{BarRow, Bars, Segment};
+pub use boxes::{BoxRow, Boxes};
 pub use dots::{Dot, DotRow, Dots};
 pub use grouped::{Bar, BarGroup, Grouped};
 pub use heat::{Heat, HeatCell};
+pub use histogram::Histogram;
 pub use lanes::{Lane, LaneGroup, Lanes};
 pub use loglog::{Curve, LogLog};
+pub use scatter::{Cloud, Scatter};
 pub use waterfall::{Fall, Waterfall};
 
 /// What to draw.
@@ -34,6 +40,12 @@ pub enum Plot {
     Heat(Heat),
     /// Curves on logarithmic axes.
     LogLog(LogLog),
+    /// Points in a plane.
+    Scatter(Scatter),
+    /// How often values fall into equal ranges.
+    Histogram(Histogram),
+    /// The spread of several samples.
+    Boxes(Boxes),
 }
 
 /// What a colour stands for. Each has a CSS variable (`--compute`) and a class for filling and for strokes.
@@ -155,6 +167,9 @@ impl Plot {
             Plot::Lanes(lanes) => Drawing { svg: lanes.draw(description), legend: lanes.legend() },
             Plot::Heat(heat) => Drawing { svg: heat.draw(description), legend: heat.legend() },
             Plot::LogLog(loglog) => Drawing { svg: loglog.draw(description), legend: loglog.legend() },
+            Plot::Scatter(scatter) => Drawing { svg: scatter.draw(description), legend: scatter.legend() },
+            Plot::Histogram(histogram) => Drawing { svg: histogram.draw(description), legend: histogram.legend() },
+            Plot::Boxes(boxes) => Drawing { svg: boxes.draw(description), legend: boxes.legend() },
         }
     }
 }
