@@ -183,7 +183,8 @@ fn match_bucket(ranks: &[RankEvents<'_>], key: Key, lists: &[Vec<usize>], result
         if method == Method::StreamOrder && !same_names() {
             return reject("kernel names differ between ranks");
         }
-        for k in 0..lists[first].len() {
+        let count = lists[first].len();
+        for k in 0..count {
             let members = taking_part.iter().map(|&r| (r, lists[r][k])).collect();
             result.matches.push(Match { members, method, step: step.clone() });
         }
