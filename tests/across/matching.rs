@@ -28,12 +28,12 @@ fn one_step(rank: u32, world: u32) -> Report {
 }
 
 /// The `i`-th call of a rank and the kernel that it launches.
-fn operation(report: &mut Report, rank: u32, i: i64, call: &str, kernel: &str, on: i64, time: std::ops::Range<i64>, payload: Payload) {
+fn operation(report: &mut Report, rank: u32, i: i64, call: &str, kernel: &str, time: std::ops::Range<i64>, payload: Payload) {
     let main = thread(500 + rank, 500 + rank);
     let at = 1_000 + 100 * i;
     report.nccl(main, call, at..at + 50, payload);
     let launch: Launch = main.at(at + 10);
-    report.kernel(kernel, stream(on), time, launch);
+    report.kernel(kernel, stream(20), time, launch);
 }
 
 fn sized(comm: u64, bytes: u64) -> Payload {
@@ -59,8 +59,8 @@ fn sub_communicators_are_matched_inside_themselves() {
     let reports: Vec<Report> = (0..4u32)
         .map(|rank| {
             let (mut report, r) = (one_step(rank, 4), rank as usize);
-            operation(&mut report, rank, 0, "ncclAllReduce", ALL_REDUCE, 20, us(&tp_time[r]), sized(tp[r], 4_000_000));
-            operation(&mut report, rank, 1, "ncclAllReduce", ALL_REDUCE, 21, us(&dp_time[r]), sized(dp[r], 8_000_000));
+            operation(&mut report, rank, 0, "ncclAllReduce", ALL_REDUCE, us(&tp_time[r]), sized(tp[r], 4_000_000));
+            operation(&mut report, rank, 1, "ncclAllReduce", ALL_REDUCE, us(&dp_time[r]), sized(dp[r], 8_000_000));
             report
         })
         .collect();
@@ -89,10 +89,10 @@ fn sub_communicators_are_matched_inside_themselves() {
 fn sends_and_receives_are_matched_by_pair() {
     let p2p = |peer: i32| Payload { peer: Some(peer), ..sized(0x77, 1_000_000) };
     let mut reports: Vec<Report> = (0..3).map(|rank| one_step(rank, 3)).collect();
-    operation(&mut reports[0], 0, 0, "ncclSend", SEND_RECV, 20, 100 * US..160 * US, p2p(1));
-    operation(&mut reports[1], 1, 0, "ncclRecv", SEND_RECV, 20, 120 * US..160 * US, p2p(0));
-    operation(&mut reports[1], 1, 1, "ncclSend", SEND_RECV, 20, 200 * US..280 * US, p2p(2));
-    operation(&mut reports[2], 2, 0, "ncclRecv", SEND_RECV, 20, 190 * US..280 * US, p2p(1));
+    operation(&mut reports[0], 0, 0, "ncclSend", SEND_RECV, 100 * US..160 * US, p2p(1));
+    operation(&mut reports[1], 1, 0, "ncclRecv", SEND_RECV, 120 * US..160 * US, p2p(0));
+    operation(&mut reports[1], 1, 1, "ncclSend", SEND_RECV, 200 * US..280 * US, p2p(2));
+    operation(&mut reports[2], 2, 0, "ncclRecv", SEND_RECV, 190 * US..280 * US, p2p(1));
     let found = finish(&reports);
     let mut pairs: Vec<(Vec<u32>, Option<i64>)> = found.collectives.iter().map(|c| (c.ranks.clone(), c.transfer_ns)).collect();
     pairs.sort();
@@ -148,10 +148,10 @@ fn a_fused_kernel_of_different_operations_has_no_bandwidth() {
 fn unequal_counts_are_named_by_rank() {
     let mut reports = [one_step(0, 2), one_step(1, 2)];
     for (i, start) in [(0, 100), (1, 200), (2, 300)] {
-        operation(&mut reports[0], 0, i, "ncclAllReduce", ALL_REDUCE, 20, start * US..(start + 50) * US, sized(0x55, 1000));
+        operation(&mut reports[0], 0, i, "ncclAllReduce", ALL_REDUCE, start * US..(start + 50) * US, sized(0x55, 1000));
     }
     for (i, start) in [(0, 110), (1, 310)] {
-        operation(&mut reports[1], 1, i, "ncclAllReduce", ALL_REDUCE, 20, start * US..(start + 40) * US, sized(0x55, 1000));
+        operation(&mut reports[1], 1, i, "ncclAllReduce", ALL_REDUCE, start * US..(start + 40) * US, sized(0x55, 1000));
     }
     let found = finish(&reports);
     assert_eq!((found.collectives[0].count, found.collectives[0].transfer_ns), (2, Some(40 * US)));
@@ -194,8 +194,8 @@ fn a_broadcast_that_the_root_left_early_has_no_transfer_time() {
     let mut reports = [one_step(0, 2), one_step(1, 2)];
     let root = Payload { root: Some(0), ..sized(0x55, 16 << 20) };
     let kernel = "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
-    operation(&mut reports[0], 0, 0, "ncclBroadcast", kernel, 20, 100 * US..130 * US, root);
-    operation(&mut reports[1], 1, 0, "ncclBroadcast", kernel, 20, 140 * US..190 * US, root);
+    operation(&mut reports[0], 0, 0, "ncclBroadcast", kernel, 100 * US..130 * US, root);
+    operation(&mut reports[1], 1, 0, "ncclBroadcast", kernel, 140 * US..190 * US, root);
     let found = finish(&reports);
     let group = &found.collectives[0];
     assert_eq!((group.op.as_str(), group.count, group.transfer_ns, group.busbw_gbs, group.untimed), ("Broadcast", 1, None, None, 1));
