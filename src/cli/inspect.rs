@@ -66,10 +66,10 @@ fn operation(text: &str) -> std::result::Result<CommOp, String> {
 pub fn run(args: &InspectArgs) -> Result<Outcome> {
     args.output.files()?;
     let filter = Filter { since_us: args.since, until_us: args.until, comm: args.comm.clone(), op: args.op };
-    if let (Some(since), Some(until)) = (filter.since_us, filter.until_us) {
-        if since >= until {
-            return Err(Error::usage("--until is not after --since"));
-        }
+    if let (Some(since), Some(until)) = (filter.since_us, filter.until_us)
+        && since >= until
+    {
+        return Err(Error::usage("--until is not after --since"));
     }
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();

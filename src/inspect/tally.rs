@@ -133,7 +133,7 @@ impl Sizes {
     /// Adds the records of `other`.
     pub fn merge(&mut self, other: &Sizes) {
         if other.ranged {
-            self.to_ranges();
+            self.count_in_ranges();
         }
         for (&size, group) in &other.groups {
             self.groups.entry(if self.ranged { size.ranged() } else { size }).or_default().merge(group);
@@ -142,7 +142,7 @@ impl Sizes {
     }
 
     /// Counts in ranges from here on.
-    pub fn to_ranges(&mut self) {
+    pub fn count_in_ranges(&mut self) {
         if !std::mem::replace(&mut self.ranged, true) {
             for (size, group) in std::mem::take(&mut self.groups) {
                 self.groups.entry(size.ranged()).or_default().merge(&group);
@@ -162,7 +162,7 @@ impl Sizes {
 
     fn limit(&mut self) {
         if !self.ranged && self.groups.len() > SIZES {
-            self.to_ranges();
+            self.count_in_ranges();
         }
     }
 }
@@ -382,11 +382,11 @@ impl Sink for Tally {
             origin.stamped += 1;
             let unseen = !stamps.channels.is_empty() && stamps.channels.iter().all(|c| c.start_us.is_none() && c.stop_us.is_none());
             origin.without_channels += u64::from(unseen);
-            if let (Some(start), Some(written), Some(exec)) = (stamps.start_us, record.written_us, record.exec_us) {
-                if exec > written.saturating_sub(start) as f64 + STAMP_SLACK_US {
-                    origin.impossible += 1;
-                    corrected = Some(Record { exec_us: None, ..record.clone() });
-                }
+            if let (Some(start), Some(written), Some(exec)) = (stamps.start_us, record.written_us, record.exec_us)
+                && exec > written.saturating_sub(start) as f64 + STAMP_SLACK_US
+            {
+                origin.impossible += 1;
+                corrected = Some(Record { exec_us: None, ..record.clone() });
             }
         }
         let record = corrected.as_ref().unwrap_or(record);

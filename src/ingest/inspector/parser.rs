@@ -314,11 +314,12 @@ impl<S: Sink> State<'_, S> {
         };
         self.features.plain = true;
         self.features.names_or_p2p |= header.comm_name.is_some();
-        if let Some(version) = &metadata.inspector_output_format_version {
-            if !self.log.versions.iter().any(|v| *v == version.0) && self.log.versions.len() < NAMES_KEPT {
-                self.log.versions.push(version.0.to_string());
-                self.log.versions.sort();
-            }
+        if let Some(version) = &metadata.inspector_output_format_version
+            && !self.log.versions.iter().any(|v| *v == version.0)
+            && self.log.versions.len() < NAMES_KEPT
+        {
+            self.log.versions.push(version.0.to_string());
+            self.log.versions.sort();
         }
         self.last = match self.index.get(&origin) {
             Some(&known) => known,
