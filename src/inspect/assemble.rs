@@ -149,7 +149,7 @@ fn communicators<'a>(logs: &'a [(LogFile, Tally)], repeats: &'a Repeats) -> BTre
     }
     // A rank counts in ranges where its communicator does.
     for op in comms.values_mut().flat_map(|c| c.ops.values_mut()).filter(|op| op.sizes.ranged()) {
-        op.ranks.values_mut().for_each(Sizes::use_ranges);
+        op.ranks.values_mut().for_each(Sizes::count_in_ranges);
     }
     comms
 }
