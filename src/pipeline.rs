@@ -135,7 +135,7 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
         keep_first: options.keep_first,
         comm_regex: options.comm_regex.clone(),
     };
-    let mut report = analyse(&traces, &rule, options, &classifier, Draft { name, settings, inputs, warnings })?;
+    let mut report = analyse(&traces, &rule, options, Draft { name, settings, inputs, warnings })?;
     add_transport(&mut report, options)?;
     report.findings.extend(findings::find(&report));
     findings::sort(&mut report.findings);
@@ -368,7 +368,7 @@ fn steps_of(trace: &RankTrace, rule: &StepRule, options: &Options) -> (Vec<Step>
     (steps, warning)
 }
 
-fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, classifier: &Classifier, draft: Draft) -> Result<Report> {
+fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, draft: Draft) -> Result<Report> {
     let Draft { name, settings, inputs, mut warnings } = draft;
     let measured: Vec<RankWork> = traces
         .par_iter()
@@ -410,7 +410,7 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, classifier:
         values: run::summarise(run.steps.iter().map(|s| (s.counted, &s.values))),
     };
     let strips = strips(traces, &ranks, &windows, &run);
-    let kernels: Kernels = kernels.finish(classifier);
+    let kernels: Kernels = kernels.finish();
     warnings.extend(graph_warning(&ranks));
     if let Some(first) = run.steps.first().filter(|s| s.outlier && !s.counted) {
         warnings.push(
@@ -487,7 +487,7 @@ fn add_transport(report: &mut Report, options: &Options) -> Result<()> {
     for group in &mut report.collectives {
         let peak = gpu.as_deref().and_then(|gpu| facts.peak(group.comm_id.as_deref(), gpu));
         group.peak_share = group.busbw_gbs.zip(peak.as_ref()).map(|(busbw, peak)| busbw / peak.gbs);
-        group.peak_source = peak.filter(|_| group.peak_share.is_some()).map(|peak| format!("{} GB/s: {}", peak.gbs, peak.source));
+        group.peak_source = peak.filter(|_| group.peak_share.is_some()).map(|peak| format!("{:.1} GB/s: {}", peak.gbs, peak.source));
     }
     let captured: Vec<std::collections::BTreeMap<String, String>> =
         report.inputs.iter().map(|input| input.capture.settings.clone()).collect();

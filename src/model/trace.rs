@@ -213,4 +213,6 @@ pub struct RankTrace {
     pub has_payloads: bool,
     /// Kernel names and range texts of the whole report.
     pub names: std::sync::Arc<Names>,
+    /// The library that each communication kernel belongs to.
+    pub families: std::sync::Arc<std::collections::HashMap<NameId, &'static str>>,
 }

@@ -257,6 +257,7 @@ fn matching_is_linear_in_the_number_of_operations() {
             comm_inits: Vec::new(),
             has_payloads: true,
             names: names.clone(),
+            families: Default::default(),
         }
     };
     let traces: Vec<RankTrace> = (0..ranks).map(trace).collect();
