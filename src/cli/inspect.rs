@@ -100,7 +100,7 @@ pub fn run(args: &InspectArgs) -> Result<Outcome> {
 fn write_parquet(args: &InspectArgs, files: &[PathBuf], filter: &Filter, inspection: &Inspection) -> Result<()> {
     let Some(folder) = &args.parquet else { return Ok(()) };
     let rows = render::inspect::parquet::write(files, filter, &inspection.left_out, folder)?;
-    if !args.output.quiet {
+    if args.output.verbose {
         anstream::eprintln!("{rows} records in {}", folder.display());
     }
     Ok(())

@@ -58,8 +58,8 @@ pub const COLUMNS: [(&str, Kind, &str); 26] = [
     ("busbw_gbs", Kind::Real, "algbw times the operation's factor, recomputed, decimal GB/s"),
     ("logged_algbw_gbs", Kind::Real, "as logged"),
     ("logged_busbw_gbs", Kind::Real, "as logged"),
-    ("written_us", Kind::Time, "when the record was written (not when the operation ended)"),
-    ("start_us", Kind::Time, "when the host enqueued the operation (verbose logs)"),
+    ("written", Kind::Time, "when the record was written (not when the operation ended)"),
+    ("started", Kind::Time, "when the host enqueued the operation (verbose logs)"),
     ("channels", Kind::Small, "channels with stamps (verbose logs)"),
     ("algo", Kind::Text, "algorithm (since v4.2)"),
     ("proto", Kind::Text, "protocol (since v4.2)"),
@@ -350,12 +350,12 @@ mod tests {
             (at(0, "exec_time_us"), at(0, "algbw_gbs"), at(0, "busbw_gbs")),
             (Field::Double(4.0), Field::Double(1.024), Field::Double(1.536))
         );
-        assert_eq!(at(0, "written_us"), Field::TimestampMicros(1_796_003_000_000_000));
+        assert_eq!(at(0, "written"), Field::TimestampMicros(1_796_003_000_000_000));
         assert_eq!(
             (at(1, "op"), at(1, "p2p"), at(1, "peer"), at(1, "exec_time_us"), at(1, "busbw_gbs")),
             (text("Send"), Field::Bool(true), Field::Int(1), Field::Null, Field::Null)
         );
-        assert_eq!((at(1, "comm_name"), at(1, "algo"), at(1, "start_us")), (Field::Null, Field::Null, Field::Null));
+        assert_eq!((at(1, "comm_name"), at(1, "algo"), at(1, "started")), (Field::Null, Field::Null, Field::Null));
     }
 
     #[test]
