@@ -491,7 +491,8 @@ fn add_transport(report: &mut Report, options: &Options) -> Result<()> {
     }
     let captured: Vec<std::collections::BTreeMap<String, String>> =
         report.inputs.iter().map(|input| input.capture.settings.clone()).collect();
-    report.findings.extend(facts.findings(&captured));
+    let transport = facts.findings(&captured);
+    report.findings.extend(transport.into_iter().map(|finding| findings::weigh_transport(finding, report)).collect::<Vec<_>>());
     report.warnings.extend(facts.warnings());
     report.transport = Some(facts.view());
     Ok(())

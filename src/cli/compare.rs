@@ -178,7 +178,11 @@ fn read(groups: &[Group], args: &CompareArgs) -> Result<Read> {
     let captures: Vec<(usize, &Files)> = groups.iter().enumerate().flat_map(|(at, g)| g.captures.iter().map(move |c| (at, c))).collect();
     let total = captures.iter().map(|(_, files)| files.reports.len() as u64).sum();
     let progress = Progress::new(total, "reading reports", args.output.quiet);
-    let options_of = |files: &Files| pipeline::Options { nccl_logs: files.nccl_logs.clone(), ..args.steps.options() };
+    let options_of = |files: &Files| pipeline::Options {
+        inspector: files.inspector.clone(),
+        nccl_logs: files.nccl_logs.clone(),
+        ..args.steps.options()
+    };
     let built: Vec<Result<pipeline::Built>> =
         captures.par_iter().map(|(_, files)| pipeline::build(&files.reports, &options_of(files), || progress.tick())).collect();
     let empty = |group: &Group| VariantInput {

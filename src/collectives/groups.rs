@@ -52,7 +52,7 @@ pub fn groups(measured: &[Measured], events: &[&[Event]], ranks: &[u32]) -> Vec<
         by_key.entry(key).or_default().push(one);
     }
     let mut list: Vec<(Ns, CollectiveGroup)> = by_key.into_iter().map(|(key, calls)| group(key, &calls, events)).collect();
-    list.sort_by(|a, b| b.0.cmp(&a.0));
+    list.sort_by_key(|(total, _)| std::cmp::Reverse(*total));
     list.into_iter().map(|(_, group)| group).collect()
 }
 

@@ -183,8 +183,8 @@ fn match_bucket(ranks: &[RankEvents<'_>], key: Key, lists: &[Vec<usize>], result
         if method == Method::StreamOrder && !same_names() {
             return reject("kernel names differ between ranks");
         }
-        for k in 0..lists[first].len() {
-            let members = taking_part.iter().map(|&r| (r, lists[r][k])).collect();
+        let mut columns: Vec<_> = taking_part.iter().map(|&r| lists[r].iter().map(move |&event| (r, event))).collect();
+        while let Some(members) = columns.iter_mut().map(Iterator::next).collect::<Option<Vec<_>>>() {
             result.matches.push(Match { members, method, step: step.clone() });
         }
         return;

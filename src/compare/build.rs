@@ -140,8 +140,11 @@ fn comm_bytes_per_step(report: &Report) -> Option<i64> {
         let none_ran = report.summary.values[Metric::CommCount]?.max == Num::Int(0);
         return none_ran.then_some(0);
     }
-    let total = report.collectives.iter().map(|group| Some(i128::from(group.bytes?) * i128::from(group.count))).sum::<Option<i128>>()?;
-    i64::try_from((total + steps / 2) / steps).ok()
+    let total = report
+        .collectives
+        .iter()
+        .try_fold(0i128, |sum, group| sum.checked_add(i128::from(group.bytes?).checked_mul(i128::from(group.count))?))?;
+    i64::try_from(total.checked_add(steps / 2)? / steps).ok()
 }
 
 /// Median over steps of the least summed communication time of any rank: a rank that waits for nobody shows the transfer alone.

@@ -451,7 +451,7 @@ impl<'a> CopiesBack<'a> {
                 "The communication hook brings the bucket copies back {}: {}, {} {compared}.",
                 if self.view_is_on { "although gradient_as_bucket_view is on" } else { "that gradient_as_bucket_view saves without one" },
                 list.join("; "),
-                if self.saved { "against" } else { "as many as" },
+                if self.saved { "against" } else { "no fewer than" },
             ),
             evidence: Map::from_iter([
                 ("variants".to_owned(), self.variants.iter().map(|f| json!(f.variant.name)).collect()),

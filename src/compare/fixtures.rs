@@ -13,7 +13,7 @@ use crate::stats;
 const STEPS: &str = include_str!("fixtures.tsv");
 
 /// The report of a run such as `shm/shm-2gpu`.
-pub(super) fn run(name: &str) -> Report {
+pub(crate) fn run(name: &str) -> Report {
     let mut lines = STEPS.lines();
     let metrics: Vec<Metric> =
         lines.next().expect("a head").split('\t').skip(3).map(|path| Metric::by_path(path).expect("a metric")).collect();
@@ -36,7 +36,7 @@ pub(super) fn run(name: &str) -> Report {
 }
 
 /// A report of one rank whose steps take `times` (ns) and compute all the time.
-pub(super) fn timed(name: &str, times: &[i64]) -> Report {
+pub(crate) fn timed(name: &str, times: &[i64]) -> Report {
     let steps = times.iter().enumerate().map(|(i, &ns)| {
         let mut values = Values::unmeasured();
         for metric in [Metric::StepNs, Metric::ComputeNs] {
@@ -142,7 +142,7 @@ fn report(name: &str, ranks: &[Vec<(String, Values)>]) -> Report {
 }
 
 /// Adds compute kernels: name, calls in a step of one rank, duration of a call (ns).
-pub(super) fn with_kernels(mut report: Report, kernels: &[(&str, u64, i64)]) -> Report {
+pub(crate) fn with_kernels(mut report: Report, kernels: &[(&str, u64, i64)]) -> Report {
     let rank_steps: u64 = report.ranks.iter().map(|rank| rank.steps.len() as u64).sum();
     let kernel = |&(name, calls, ns): &(&str, u64, i64)| (name.to_owned(), (calls * rank_steps, ns * (calls * rank_steps) as i64));
     report.kernels.all_compute = kernels.iter().map(kernel).collect();
@@ -150,7 +150,7 @@ pub(super) fn with_kernels(mut report: Report, kernels: &[(&str, u64, i64)]) -> 
 }
 
 /// Adds collectives: operation, calls in a step, payload bytes of a call.
-pub(super) fn with_collectives(mut report: Report, collectives: &[(&str, u64, u64)]) -> Report {
+pub(crate) fn with_collectives(mut report: Report, collectives: &[(&str, u64, u64)]) -> Report {
     let steps = report.steps.len() as u64;
     let group = |&(op, calls, bytes): &(&str, u64, u64)| CollectiveGroup {
         op: op.to_owned(),
@@ -175,17 +175,17 @@ pub(super) fn with_collectives(mut report: Report, collectives: &[(&str, u64, u6
 }
 
 /// A variant of one or more captures.
-pub(super) fn variant(name: &str, captures: Vec<Report>) -> VariantInput {
+pub(crate) fn variant(name: &str, captures: Vec<Report>) -> VariantInput {
     VariantInput { name: name.to_owned(), captures, options: Vec::new(), guess_options: true, notes: None }
 }
 
 /// A comparison of named runs, one capture each; the first is the baseline. A variant is called as its run without the folder.
-pub(super) fn compared(runs: &[&str]) -> Comparison {
+pub(crate) fn compared(runs: &[&str]) -> Comparison {
     let inputs: Vec<VariantInput> = runs.iter().map(|name| variant(name.rsplit('/').next().expect("a name"), vec![run(name)])).collect();
     compare(&inputs, &Settings::default()).expect("compares")
 }
 
 /// The variant of that name.
-pub(super) fn of<'a>(comparison: &'a Comparison, name: &str) -> &'a Variant {
+pub(crate) fn of<'a>(comparison: &'a Comparison, name: &str) -> &'a Variant {
     comparison.variants.iter().find(|v| v.name == name).expect("is there")
 }

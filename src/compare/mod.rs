@@ -16,7 +16,7 @@ mod verdict;
 mod waterfall;
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 #[cfg(test)]
 mod tests;
 

@@ -87,9 +87,12 @@ fn occurrences<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)
         .collect()
 }
 
+/// Steps of one rank by text and occurrence.
+type StepsByName<'a> = BTreeMap<(&'a str, usize), &'a RankStep>;
+
 /// Each step of the run that counts with the ranks' own steps of it.
 pub(super) fn counted_with_ranks(report: &Report, exclude_outliers: bool) -> Vec<(&RunStep, Vec<(u32, &RankStep)>)> {
-    let ranks: Vec<(u32, BTreeMap<(&str, usize), &RankStep>)> = report
+    let ranks: Vec<(u32, StepsByName)> = report
         .ranks
         .iter()
         .map(|rank| (rank.rank, occurrences(rank.steps.iter().map(|s| s.name.as_str())).into_iter().zip(&rank.steps).collect()))

@@ -210,7 +210,7 @@ fn hooks_bring_the_copies_back() {
     assert_eq!(
         finding.title,
         "The communication hook brings the bucket copies back although gradient_as_bucket_view is on: \
-         368 DtoD copies of 1.70 GB a step in shm-2gpu-bf16, as many as 368 DtoD copies of 1.70 GB in shm-2gpu."
+         368 DtoD copies of 1.70 GB a step in shm-2gpu-bf16, no fewer than 368 DtoD copies of 1.70 GB in shm-2gpu."
     );
     // The failed expectation of the view option has its explanation and is not told twice.
     assert!(c.findings.iter().all(|f| f.id != "expectation-failed"));

@@ -13,6 +13,8 @@ const FEWEST_STEPS: usize = 3;
 const ROUGH_STEPS: usize = 6;
 /// Outlier steps of one variant that are tried one by one; more than these are no single culprit.
 const OUTLIERS_TRIED: usize = 8;
+/// In a sample of more steps than these no single one decides.
+const STEPS_TRIED: usize = 200;
 /// A variant that computes less than this share of the baseline's time does not do its work.
 const LEAST_COMPUTE: f64 = 0.05;
 
@@ -246,7 +248,7 @@ fn interval_sentence(speedup: f64, [lo, hi]: [f64; 2], verdict: Verdict, e: f64)
 /// An outlier step without which the verdict would be another.
 fn deciding_outlier(baseline: &Side, variant: &Side, verdict: Verdict, e: f64) -> Option<String> {
     for (side, is_baseline) in [(variant, false), (baseline, true)] {
-        if side.steps() <= FEWEST_STEPS || side.outliers().count() > OUTLIERS_TRIED {
+        if !(FEWEST_STEPS + 1..=STEPS_TRIED).contains(&side.steps()) || side.outliers().count() > OUTLIERS_TRIED {
             continue;
         }
         for (capture, at, name, ns) in side.outliers() {

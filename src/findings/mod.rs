@@ -5,6 +5,7 @@ mod straggler;
 
 use serde_json::{Map, Value};
 
+use crate::model::Metric;
 use crate::report::Report;
 use crate::warning::{Finding, Severity};
 
@@ -22,10 +23,33 @@ pub fn find(report: &Report) -> Vec<Finding> {
     list
 }
 
-/// The order in which findings are printed: severity, then cost, then name.
+/// A slow transport is the cause of which exposed communication is the effect: it weighs as much and is said first.
+pub fn weigh_transport(mut finding: Finding, report: &Report) -> Finding {
+    let of_step = |metric| report.summary.values.median(metric);
+    let slow = ["transport-below-topology", "socket-transport", "sockets-despite-rdma", "missing-gdrdma", "degraded-nvlink"];
+    if let (true, Some(comm), Some(exposed)) =
+        (slow.contains(&finding.id.as_str()), of_step(Metric::CommFraction), of_step(Metric::ExposedCommFraction))
+    {
+        finding.title = format!("{} Communication takes {} of the step.", finding.title, percent(comm));
+        finding.severity = finding.severity.min(severity(exposed));
+        finding.evidence.insert("cost_of_step".to_owned(), rounded(exposed).into());
+    }
+    finding
+}
+
+/// The order in which findings are printed: severity, then cost, causes before effects, then name.
 pub fn sort(list: &mut [Finding]) {
     let cost = |f: &Finding| f.evidence.get("cost_of_step").and_then(Value::as_f64).unwrap_or(0.0);
-    list.sort_by(|a, b| a.severity.cmp(&b.severity).then(cost(b).total_cmp(&cost(a))).then_with(|| a.id.cmp(&b.id)));
+    let effect = |f: &Finding| f.id == "exposed-communication";
+    list.sort_by(|a, b| {
+        let by_weight = a.severity.cmp(&b.severity).then(cost(b).total_cmp(&cost(a)));
+        by_weight.then(effect(a).cmp(&effect(b))).then_with(|| a.id.cmp(&b.id))
+    });
+}
+
+/// Four digits of a share say enough.
+fn rounded(share: f64) -> f64 {
+    (share * 1e4).round() / 1e4
 }
 
 /// A finding under construction.
@@ -43,7 +67,7 @@ impl Draft {
 
     /// The share of the step that it costs at most; findings of one severity are ordered by it.
     fn costs(self, share: f64) -> Draft {
-        self.with("cost_of_step", (share * 1e4).round() / 1e4)
+        self.with("cost_of_step", rounded(share))
     }
 
     fn advice(mut self, text: impl Into<String>) -> Finding {

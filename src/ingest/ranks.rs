@@ -86,7 +86,7 @@ fn number_the_rest(numbered: &mut Vec<RankTrace>, mut rest: Vec<RankTrace>) -> V
     if rest.is_empty() {
         return Vec::new();
     }
-    rest.sort_by(|a, b| (a.input, a.pid, a.device).cmp(&(b.input, b.pid, b.device)));
+    rest.sort_by_key(|a| (a.input, a.pid, a.device));
     let taken: BTreeSet<u32> = numbered.iter().map(|trace| trace.rank).collect();
     let mut free = (0u32..).filter(|rank| !taken.contains(rank));
     let mut given = Vec::new();

@@ -295,7 +295,7 @@ fn sort(ops: &mut Ops) {
     }
     let mut order: Vec<u32> = (0..ops.len() as u32).collect();
     // Stable, since it is quick on the few sorted runs that the tables are; equal keys are equal operations.
-    order.sort_by(|&a, &b| key(ops, a as usize).cmp(&key(ops, b as usize)));
+    order.sort_by_key(|&a| key(ops, a as usize));
     fn permute<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
         *column = order.iter().map(|&i| column[i as usize]).collect();
     }

@@ -140,6 +140,7 @@ impl Metadata {
 
 /// Settings that explain a run and hold no secret: what NCCL and the CUDA runtime read.
 fn is_setting(name: &str) -> bool {
-    let prefix = ["NCCL_", "CUDA_", "TORCH_NCCL_"].iter().any(|prefix| name.starts_with(prefix));
+    // Images set the version of the NCCL that they were built with, which is not always the one that runs.
+    let prefix = ["NCCL_", "CUDA_", "TORCH_NCCL_"].iter().any(|prefix| name.starts_with(prefix)) && !name.ends_with("_VERSION");
     prefix && !["TOKEN", "SECRET", "PASSWORD", "KEY", "CREDENTIAL"].iter().any(|word| name.to_ascii_uppercase().contains(word))
 }

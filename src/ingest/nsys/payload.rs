@@ -87,7 +87,7 @@ impl Decoder {
             } else if let Some(id) = int(row, 1) {
                 registered = Some(id);
             } else if let Some(blob) = bytes(row, 2) {
-                fields = self.from_blob(blob);
+                fields = self.decode(blob);
             }
         })?;
         if let Some(id) = registered {
@@ -97,7 +97,7 @@ impl Decoder {
     }
 
     /// Decodes `u64 domain, u64 schema, u64 size, u64 offset`, then the payload, all little-endian.
-    fn from_blob(&self, blob: &[u8]) -> Fields {
+    fn decode(&self, blob: &[u8]) -> Fields {
         let decoded;
         let blob = match hex(blob) {
             Some(raw) => {
@@ -158,7 +158,7 @@ fn read_uint(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
 /// Some exports write blobs as hexadecimal text.
 fn hex(text: &[u8]) -> Option<Vec<u8>> {
     let digits = text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"X'")).unwrap_or(text);
-    if digits.len() < 64 || digits.len() % 2 != 0 || !digits.iter().all(u8::is_ascii_hexdigit) {
+    if digits.len() < 64 || !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;
     }
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_blob_is_read_by_the_schema_tables() {
-        let fields = decoder().from_blob(&blob());
+        let fields = decoder().decode(&blob());
         let expected = Fields {
             comm: Some(0xBBD4_90CF_1122_3344),
             bytes: Some(4096),
@@ -250,21 +250,21 @@ mod tests {
         };
         assert_eq!(fields, expected);
         let text: String = blob().iter().map(|b| format!("{b:02x}")).collect();
-        assert_eq!(decoder().from_blob(text.as_bytes()), expected);
+        assert_eq!(decoder().decode(text.as_bytes()), expected);
     }
 
     #[test]
     fn a_cut_or_unknown_blob_says_nothing() {
         let whole = blob();
         for len in 0..whole.len() {
-            assert_eq!(decoder().from_blob(&whole[..len]), Fields::default(), "{len} bytes");
+            assert_eq!(decoder().decode(&whole[..len]), Fields::default(), "{len} bytes");
         }
         let mut other = whole.clone();
         other[8] = 99;
-        assert_eq!(decoder().from_blob(&other), Fields::default());
+        assert_eq!(decoder().decode(&other), Fields::default());
         let mut far = whole;
         far[24..32].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert_eq!(decoder().from_blob(&far), Fields::default());
+        assert_eq!(decoder().decode(&far), Fields::default());
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn best(comparison: &Comparison) -> Option<&Variant> {
 fn common_reason(comparison: &Comparison) -> Option<String> {
     let whys: Vec<&str> = others(comparison).map(|v| v.why.as_str()).collect();
     let (first, rest) = whys.split_first()?;
-    let all = others(comparison).all(|v| v.verdict == Verdict::Inconclusive) && !rest.is_empty() && rest.iter().all(|why| why == first);
+    let all = others(comparison).all(|v| v.verdict == Verdict::Inconclusive) && rest.iter().all(|why| why == first);
     all.then(|| (*first).to_owned())
 }
 
@@ -238,4 +238,48 @@ fn signed_time(ns: i64) -> String {
 fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::fixtures::{compared, run, variant};
+    use crate::compare::{Settings, compare};
+
+    fn printed(comparison: &Comparison, format: Format, width: usize) -> String {
+        render(comparison, format, &Style { width, color: false })
+    }
+
+    #[test]
+    fn variants_in_a_terminal() {
+        let c = compared(&["shm/shm-2gpu", "shm/shm-2gpu-view", "shm/shm-2gpu-bf16-bucket100"]);
+        insta::assert_snapshot!(printed(&c, Format::Terminal, 100));
+    }
+
+    #[test]
+    fn repeats_in_a_pull_request() {
+        let captures = vec![run("repeats/ddp-run1"), run("repeats/ddp-run2")];
+        let inputs = [variant("ddp", captures), variant("view", vec![run("repeats/view-run1")])];
+        let c = compare(&inputs, &Settings { gate_percent: Some(5.0), ..Settings::default() }).expect("compares");
+        insta::assert_snapshot!(printed(&c, Format::Markdown, 100));
+    }
+
+    #[test]
+    fn no_table_is_wider_than_the_terminal() {
+        let c = compared(&["shm/shm-2gpu", "shm/shm-2gpu-powersgd-active", "shm/shm-2gpu-bf16-bucket100"]);
+        for width in [60, 80, 100, 140] {
+            for line in printed(&c, Format::Terminal, width).lines() {
+                assert!(unicode_width::UnicodeWidthStr::width(line) <= width, "{width}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn good_and_bad_are_coloured_and_said() {
+        let c = compared(&["shm/shm-2gpu", "shm/shm-2gpu-bf16-bucket100"]);
+        let text = render(&c, Format::Terminal, &Style { width: 120, color: true });
+        assert!(text.contains("\u{1b}[32mshm-2gpu-bf16-bucket100 (faster)") || text.contains("faster\u{1b}"), "{text}");
+        let html = printed(&c, Format::Html, 100);
+        assert!(html.contains("<span class=\"good\">faster</span>") && html.contains("<span class=\"change good\">-24.7 %</span>"));
+    }
 }

@@ -184,12 +184,13 @@ pub(super) fn waterfall(comparison: &Comparison) -> Option<Table> {
     let cell = |ns: i64| Cell::number(signed(scale, ns), ns as f64).with_title(format!("{ns} ns"));
     let mut columns = vec![
         Column::text("variant", rows.iter().map(|(v, _)| v.name.as_str())),
-        Column::time("from", scale, rows.iter().map(|_| Some(base.step_ns))),
+        Column::time("from", scale, rows.iter().map(|_| Some(base.step_ns))).rank(2),
     ];
     for (at, (name, _)) in Parts::default().named().into_iter().enumerate() {
         let cells = rows.iter().map(|(_, parts)| cell(parts.named()[at].1)).collect();
         if name != "unclassified" || rows.iter().any(|(_, parts)| parts.unclassified_exposed_ns != 0) {
-            columns.push(Column::new(name.trim_start_matches("exposed "), scale.unit, Align::Right, cells));
+            let head = if name == "exposed communication" { "comm" } else { name.trim_start_matches("exposed ") };
+            columns.push(Column::new(head, scale.unit, Align::Right, cells));
         }
     }
     columns.push(Column::time("to", scale, rows.iter().map(|(v, _)| v.median_step.as_ref().map(|step| step.step_ns))));

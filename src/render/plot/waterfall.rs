@@ -39,7 +39,7 @@ const ROW_GAP: i32 = 22;
 impl Waterfall {
     /// What the colours stand for.
     pub fn legend(&self) -> Vec<LegendEntry> {
-        let whole = LegendEntry { ink: Ink::Muted, glyph: SQUARE, name: "whole difference".to_owned() };
+        let whole = LegendEntry { ink: Ink::Text, glyph: SQUARE, name: "whole difference".to_owned() };
         self.parts.iter().map(|(ink, name)| LegendEntry { ink: *ink, glyph: SQUARE, name: name.clone() }).chain([whole]).collect()
     }
 
@@ -87,7 +87,7 @@ impl Waterfall {
             bar(i, sum, sum + change, *ink, label)?;
             sum += change;
         }
-        bar(self.parts.len() as i32, 0.0, sum, Ink::Muted, &row.total)
+        bar(self.parts.len() as i32, 0.0, sum, Ink::Text, &row.total)
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
         let svg = plot.draw("falls");
         assert!(svg.contains("x=\"997\" y=\"22\" width=\"323\" height=\"25\" class=\"f-compute\""), "{svg}");
         assert!(svg.contains("x=\"350\" y=\"50\" width=\"970\" height=\"25\" class=\"f-comm\""), "{svg}");
-        assert!(svg.contains("x=\"350\" y=\"78\" width=\"647\" height=\"25\" class=\"f-muted\""), "{svg}");
+        assert!(svg.contains("x=\"350\" y=\"78\" width=\"647\" height=\"25\" class=\"f-text\""), "{svg}");
     }
 
     #[test]

@@ -1,0 +1,59 @@
+//! The README's commands run, and what it shows is what they print.
+
+use std::process::Command;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+fn readme() -> String {
+    std::fs::read_to_string(format!("{ROOT}/README.md")).expect("README.md")
+}
+
+fn run(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_nsysnccl")).args(arguments).current_dir(ROOT).output().expect("runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// The text block after the comment that begins with `<!-- name:`.
+fn block(readme: &str, name: &str) -> String {
+    let after = readme.split(&format!("<!-- {name}:")).nth(1).expect("the comment");
+    after.split("```text\n").nth(1).and_then(|rest| rest.split("\n```").next()).expect("a text block").to_owned()
+}
+
+#[test]
+fn the_main_command_prints_what_the_readme_shows() {
+    let readme = readme();
+    let line = readme.lines().find(|line| line.starts_with("cargo run --release -- ")).expect("the command");
+    // The pattern stays as it is: the program expands it too.
+    let arguments: Vec<&str> = line.trim_start_matches("cargo run --release -- ").split_whitespace().collect();
+    let output = run(&arguments);
+    let shown = block(&readme, "report");
+    assert!(output.starts_with(&shown), "README.md shows:\n{shown}\n\nprinted:\n{output}");
+}
+
+#[test]
+fn compare_prints_what_the_readme_shows() {
+    let files: Vec<String> = ["shm-2gpu", "shm-2gpu-bf16-bucket100"]
+        .iter()
+        .flat_map(|name| (0..2).map(move |rank| format!("examples/shm/{name}_{rank}.sqlite")))
+        .collect();
+    let mut arguments = vec!["compare"];
+    arguments.extend(files.iter().map(String::as_str));
+    let output = run(&arguments);
+    let shown = block(&readme(), "compare");
+    assert!(output.starts_with(&shown), "README.md shows:\n{shown}\n\nprinted:\n{output}");
+}
+
+/// Every option that the README names is one that the program knows.
+#[test]
+fn commands_in_the_readme_use_options_that_exist() {
+    let readme = readme();
+    let shell = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    for line in shell.flat_map(str::lines).filter(|line| line.starts_with("nsysnccl ")) {
+        let words: Vec<&str> = line.split('#').next().unwrap_or(line).split_whitespace().collect();
+        let help = run(&[words[1], "--help"]);
+        for option in words.iter().filter(|word| word.starts_with('-')) {
+            assert!(help.contains(option), "{option} of: {line}");
+        }
+    }
+}
