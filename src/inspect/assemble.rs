@@ -101,6 +101,7 @@ pub fn inspect(logs: Vec<(LogFile, Tally)>, filter: &Filter) -> Inspection {
         findings: Vec::new(),
         warnings: Vec::new(),
         files: Vec::new(),
+        left_out: repeats.left_out.clone(),
         seen: Operations::default(),
     };
     warnings.extend(shape_warnings(&comms));

@@ -7,4 +7,6 @@ mod damage;
 mod faults;
 mod figures;
 mod log;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod reference;

@@ -2,6 +2,8 @@
 
 mod csv;
 mod figures;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 mod tables;
 
 use std::path::Path;
