@@ -468,6 +468,7 @@ fn add_inspector(traces: &[RankTrace], events: &mut [Vec<events::Event>], option
             hostname: trace.hostname.clone(),
             epoch_ns: trace.epoch_ns,
             captured: trace.ops.start.first().copied().zip(trace.ops.end.iter().copied().max()),
+            comm_inits: trace.comm_inits.clone(),
         })
         .collect();
     let wanted: Vec<Process> = ranks.iter().map(|rank| (rank.pid, rank.hostname.clone())).collect();
