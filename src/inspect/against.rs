@@ -104,25 +104,25 @@ impl Verdict {
 
 /// Compares the job `here` against `there`, the baseline.
 pub fn compare(here: &Inspection, there: &Inspection) -> Against {
-    let (mine, theirs) = (by_kind(here), by_kind(there));
+    let (mut mine, mut theirs) = (by_kind(here), by_kind(there));
     let mut rows: Vec<(f64, AgainstRow)> = Vec::new();
-    for (kind, mine) in &mine {
-        if let Some(theirs) = theirs.get(kind) {
-            let row = row(kind, mine, theirs);
-            let lost = row.change.unwrap_or(0.0) * row.here.time_us.unwrap_or(0.0) * row.here.count as f64;
-            rows.push((lost, row));
+    for partner in [Kind::equal, Kind::only_fitting] {
+        for kind in mine.keys().cloned().collect::<Vec<_>>() {
+            let Some(partner) = partner(&kind, &theirs) else { continue };
+            if let (Some(mine), Some(theirs)) = (mine.remove(&kind), theirs.remove(&partner)) {
+                let row = row(&kind, &mine, &theirs);
+                let lost = row.change.unwrap_or(0.0) * row.here.time_us.unwrap_or(0.0) * row.here.count as f64;
+                rows.push((lost, row));
+            }
         }
     }
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let only = |mine: &BTreeMap<Kind, Vec<Part<'_>>>, other: &BTreeMap<Kind, Vec<Part<'_>>>| {
-        mine.keys().filter(|kind| !other.contains_key(kind)).map(Kind::label).collect()
-    };
     Against {
         files: there.files.len(),
         operations: there.operations,
         rows: rows.into_iter().map(|(_, row)| row).collect(),
-        only_here: only(&mine, &theirs),
-        only_there: only(&theirs, &mine),
+        only_here: mine.keys().map(Kind::label).collect(),
+        only_there: theirs.keys().map(Kind::label).collect(),
     }
 }
 
@@ -140,6 +140,27 @@ struct Kind {
 }
 
 impl Kind {
+    /// Itself, if the other job has it.
+    fn equal(&self, theirs: &Kinds<'_>) -> Option<Kind> {
+        theirs.contains_key(self).then(|| self.clone())
+    }
+
+    /// The one kind of the other job that is the same but for members whose logs are missing; two leave it open which one is meant.
+    fn only_fitting(&self, theirs: &Kinds<'_>) -> Option<Kind> {
+        let mut fitting = theirs.keys().filter(|other| self.fits(other));
+        fitting.next().filter(|_| fitting.next().is_none()).cloned()
+    }
+
+    fn fits(&self, other: &Kind) -> bool {
+        let shape = |k: &Kind| (k.bytes, k.bytes_range, k.n_ranks, k.nnodes);
+        let known = !self.members.is_empty() && !other.members.is_empty();
+        let within = |a: &[u32], b: &[u32]| a.iter().all(|member| b.contains(member));
+        known
+            && shape(self) == shape(other)
+            && (&self.op, &self.name, &self.class) == (&other.op, &other.name, &other.class)
+            && (within(&self.members, &other.members) || within(&other.members, &self.members))
+    }
+
     fn communicator(&self) -> String {
         let name = self.name.as_deref().map_or_else(String::new, |n| format!("{n}, "));
         let nodes = self.nnodes.map_or_else(String::new, |n| format!(" on {n} node{}", if n == 1 { "" } else { "s" }));
@@ -164,11 +185,13 @@ impl Kind {
 
 /// One communicator's share of a kind.
 type Part<'a> = (&'a Communicator, &'a Op);
+/// What one job runs.
+type Kinds<'a> = BTreeMap<Kind, Vec<Part<'a>>>;
 
-fn by_kind(view: &Inspection) -> BTreeMap<Kind, Vec<Part<'_>>> {
+fn by_kind(view: &Inspection) -> Kinds<'_> {
     // The rank of a process in its largest communicator stands for its rank in the job, which no record gives.
     let job_rank: BTreeMap<(&str, Option<u32>), u32> = view.processes.iter().map(|p| ((p.hostname.as_str(), p.pid), p.rank)).collect();
-    let mut kinds: BTreeMap<Kind, Vec<Part<'_>>> = BTreeMap::new();
+    let mut kinds = Kinds::new();
     let largest = view.communicators.iter().map(|c| c.n_ranks).max();
     for comm in &view.communicators {
         // Everyone is in the largest, and where there are several of that size nothing tells them apart.

@@ -60,3 +60,16 @@ fn a_difference_within_the_spread_is_said_to_be_one() {
     let against = compare(&Folder::new(&[&a]).inspect(), &Folder::new(&[&b]).inspect());
     assert_eq!(against.rows[0].verdict, Verdict::WithinSpread);
 }
+
+#[test]
+fn a_missing_log_does_not_part_what_belongs_together() {
+    let (here, there) = (job(["0xa", "0xb", "0xc"], [100, 200, 200]), job(["0xf", "0xe", "0xd"], [100, 200, 200]));
+    std::fs::remove_file(there.path().join("h0-pid103.log")).expect("removed");
+    let against = compare(&here.inspect(), &there.inspect());
+    let mut rows: Vec<_> =
+        against.rows.iter().map(|r| (r.comm_ids[0].as_str(), r.against_comm_ids[0].as_str(), r.basis.as_str())).collect();
+    assert_eq!(against.only_here.len() + against.only_there.len(), 0);
+    // 0xd and the whole lack a rank there: waiting cannot be taken off.
+    rows.sort_unstable();
+    assert_eq!(rows, [("0xa", "0xf", "own"), ("0xb", "0xe", "transfer"), ("0xc", "0xd", "own")]);
+}
