@@ -169,7 +169,10 @@ fn repeated(logs: &Collected) -> Option<Warning> {
     (n > 0).then(|| {
         Warning::new(
             "inspector-repeated",
-            format!("{} {records} stood in the logs more than once with the same number of the same communicator and {was} left out.", units::count(n)),
+            format!(
+                "{} {records} stood in the logs more than once with the same number of the same communicator and {was} left out.",
+                units::count(n)
+            ),
         )
         .with_hint("Name each log once; a .log beside its .log.gz is one log.")
     })

@@ -70,6 +70,7 @@ fn share(
 fn agreement(rank: &RankKernels, events: &[Event], series: &[usize], logs: &Collected) -> u64 {
     let found = pair(rank, events, series, logs);
     let weight = |us: f64, kernel: f64| 1000.0 / (1.0 + (us - kernel).abs() / 10.0);
-    let one = |p: &super::pair::Pair| logs.ops[p.record].exec_us.map_or(1.0, |us| 1.0 + weight(us, events[p.event].duration() as f64 / 1e3));
+    let one =
+        |p: &super::pair::Pair| logs.ops[p.record].exec_us.map_or(1.0, |us| 1.0 + weight(us, events[p.event].duration() as f64 / 1e3));
     found.pairs.iter().map(one).sum::<f64>() as u64
 }

@@ -447,9 +447,11 @@ fn assign(lists: &[Vec<Block>], series: &[usize], log: &Log<'_>) -> Vec<Trial> {
     }
     trials.sort_by(|a, b| b.placed.score.total_cmp(&a.placed.score).then((a.list, a.series).cmp(&(b.list, b.series))));
     let (mut lists_done, mut series_done) = (BTreeSet::new(), BTreeSet::new());
-    trials.retain(|trial| !lists_done.contains(&trial.list) && !series_done.contains(&trial.series) && {
-        lists_done.insert(trial.list);
-        series_done.insert(trial.series)
+    trials.retain(|trial| {
+        !lists_done.contains(&trial.list) && !series_done.contains(&trial.series) && {
+            lists_done.insert(trial.list);
+            series_done.insert(trial.series)
+        }
     });
     trials
 }

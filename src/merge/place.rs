@@ -106,7 +106,8 @@ impl Block {
             Some(end) if op.written_us.is_some() => TIME_INSIDE + (TIME_OUTSIDE - TIME_INSIDE) * lateness(ended.outside(end)),
             _ => 0.0,
         };
-        let duration = op.exec_us.filter(|_| op.is_gpu_timed()).map_or(0.0, |us| 1.0 / (1.0 + ((us - self.duration_us) / CLOSE_US).powi(2)));
+        let duration =
+            op.exec_us.filter(|_| op.is_gpu_timed()).map_or(0.0, |us| 1.0 / (1.0 + ((us - self.duration_us) / CLOSE_US).powi(2)));
         Some(size + time + duration)
     }
 }
@@ -170,10 +171,13 @@ impl<'a> Sequence<'a> {
             }
             let fitting = block.parts.iter().zip(&mut left).filter(|(_, left)| **left > 0);
             let found = fitting.filter_map(|(part, left)| Some((block.fit(part, &self.ops[i], self.ended[i])?, left))).next();
-            each(i, found.map(|(fit, left)| {
-                *left -= 1;
-                fit
-            }));
+            each(
+                i,
+                found.map(|(fit, left)| {
+                    *left -= 1;
+                    fit
+                }),
+            );
         }
     }
 
