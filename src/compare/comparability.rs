@@ -26,6 +26,7 @@ pub(super) fn remarks(baseline: &Subject, variant: &Subject, scaling: Option<Sca
     let differences = [
         ("same_files", same_files(baseline, variant)),
         ("gpu", gpus(baseline, variant)),
+        ("work", work(baseline, variant)),
         ("model", model(baseline, variant)),
         ("batch", batch(baseline, variant)),
         ("ranks", ranks(baseline, variant, scaling)),
@@ -94,11 +95,28 @@ pub(super) fn compute_kernels(report: &Report) -> BTreeMap<&str, (f64, f64)> {
     report.kernels.all_compute.iter().map(|(name, &(calls, ns))| (name.as_str(), (calls as f64 / steps, ns as f64 / steps))).collect()
 }
 
+/// How many times as often as in the baseline the kernels run that make up most of its compute time, if that is one number and not 1:
+/// a step that holds several micro-batches, or a model with more layers.
+fn repetition(before: &BTreeMap<&str, (f64, f64)>, after: &BTreeMap<&str, (f64, f64)>) -> Option<f64> {
+    let ratio = |name: &str, calls: f64| after.get(name).map(|(other, _)| other / calls).filter(|ratio| ratio.is_finite() && *ratio > 0.0);
+    let ratios: Vec<(f64, f64)> = before.iter().filter_map(|(name, (calls, ns))| Some((ratio(name, *calls)?, *ns))).collect();
+    let &(most, _) = ratios.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let alike: f64 = ratios.iter().filter(|(ratio, _)| (ratio / most - 1.0).abs() < 0.02).map(|(_, ns)| ns).sum();
+    let total: f64 = before.values().map(|(_, ns)| ns).sum();
+    ((most - 1.0).abs() > 0.1 && alike >= SAME_KERNELS * total).then_some(most)
+}
+
+fn work(baseline: &Subject, variant: &Subject) -> Option<String> {
+    let (before, after) = (compute_kernels(baseline.captures.first()?), compute_kernels(variant.captures.first()?));
+    let times = repetition(&before, &after)?;
+    Some(format!("The kernels run {times:.1} times as often in a step as in the baseline: a step does another amount of work."))
+}
+
 /// Compares the compute kernels of the first captures: an option adds some and removes some, another model shares few.
 fn model(baseline: &Subject, variant: &Subject) -> Option<String> {
     let (before, after) = (compute_kernels(baseline.captures.first()?), compute_kernels(variant.captures.first()?));
     let total: f64 = before.values().map(|(_, ns)| ns).sum();
-    if total <= 0.0 || after.is_empty() {
+    if total <= 0.0 || after.is_empty() || repetition(&before, &after).is_some() {
         return None;
     }
     let equally_often = |name: &str, calls: f64| after.get(name).is_some_and(|(other, _)| (calls - other).abs() <= (0.01 * calls).max(0.5));
