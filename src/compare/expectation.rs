@@ -105,8 +105,9 @@ const KEEPS_BYTES: &[TrainingOption] = &[
     TrainingOption::BucketCap(0),
     TrainingOption::GradientAccumulation,
 ];
-/// What leaves the copies on a device as they are.
-const KEEPS_COPIES: &[TrainingOption] = &[TrainingOption::P2pOff, TrainingOption::StaticGraph, TrainingOption::BucketCap(0)];
+/// What leaves the copies on a device as they are; PowerSGD adds some of its own.
+const KEEPS_COPIES: &[TrainingOption] =
+    &[TrainingOption::P2pOff, TrainingOption::StaticGraph, TrainingOption::BucketCap(0), TrainingOption::Bf16Hook];
 /// What leaves the compute kernels as they are.
 const KEEPS_KERNELS: &[TrainingOption] = &[TrainingOption::P2pOff, TrainingOption::StaticGraph, TrainingOption::GradientAsBucketView];
 /// Every option changes times.
