@@ -33,10 +33,11 @@ pub(super) fn remarks(baseline: &Subject, variant: &Subject, scaling: Option<Sca
         ("graph_mode", graph_mode(baseline, variant)),
         ("schema", schema(baseline, variant)),
         ("steps", steps(baseline, variant)),
-        ("settings", settings(baseline, variant)),
     ];
+    let settings = settings(baseline, variant).into_iter().map(|message| ("settings", Some(message)));
     differences
         .into_iter()
+        .chain(settings)
         .filter_map(|(aspect, message)| Some(Remark { variant: variant.name.to_owned(), aspect, message: message? }))
         .collect()
 }
@@ -197,24 +198,30 @@ fn steps(baseline: &Subject, variant: &Subject) -> Option<String> {
 /// Variables that only say what is recorded and where.
 const RECORDING: [&str; 3] = ["NCCL_DEBUG", "NCCL_INSPECTOR_", "NCCL_PROFILER_PLUGIN"];
 
-/// NCCL and CUDA variables that are set on one side only or to another value. That NCCL Inspector records is said, how it does is not.
-fn settings(baseline: &Subject, variant: &Subject) -> Option<String> {
+/// NCCL and CUDA variables that are set on one side only or to another value, a sentence each. That NCCL Inspector records is said, how
+/// it does is not.
+fn settings(baseline: &Subject, variant: &Subject) -> Vec<String> {
     let set = |subject| {
-        inputs(subject)
-            .flat_map(|input| &input.capture.settings)
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .filter(|(name, _)| *name == "NCCL_INSPECTOR_ENABLE" || !RECORDING.iter().any(|prefix| name.starts_with(prefix)))
-            .collect::<BTreeSet<_>>()
+        let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (name, value) in inputs(subject).flat_map(|input| &input.capture.settings) {
+            if name == "NCCL_INSPECTOR_ENABLE" || !RECORDING.iter().any(|prefix| name.starts_with(prefix)) {
+                values.entry(name).or_default().insert(value);
+            }
+        }
+        values
     };
     let (before, after) = (set(baseline), set(variant));
-    let list = |only: Vec<&(&str, &str)>| {
-        only.iter().map(|(name, value)| format!("{name}={}", text::shorten(value, 40))).collect::<Vec<_>>().join(", ")
+    let list = |name: &str, values: &BTreeSet<&str>| {
+        values.iter().map(|value| format!("{name}={}", text::shorten(value, 40))).collect::<Vec<_>>().join(" or ")
     };
-    let (here, there) = (list(after.difference(&before).collect()), list(before.difference(&after).collect()));
-    match (here.is_empty(), there.is_empty()) {
-        (true, true) => None,
-        (false, true) => Some(format!("Set only here: {here}.")),
-        (true, false) => Some(format!("Set only in the baseline: {there}.")),
-        (false, false) => Some(format!("Set here: {here}; in the baseline: {there}.")),
-    }
+    let names: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
+    let differs = |name: &str| match (before.get(name), after.get(name)) {
+        (None, Some(here)) => Some(format!("Set only here: {}.", list(name, here))),
+        (Some(there), None) => Some(format!("Set only in the baseline: {}.", list(name, there))),
+        (Some(there), Some(here)) if there != here => {
+            Some(format!("Set here: {}; in the baseline: {}.", list(name, here), list(name, there)))
+        }
+        _ => None,
+    };
+    names.into_iter().filter_map(differs).collect()
 }

@@ -14,6 +14,8 @@ use super::{Expectation, TrainingOption, Variant, comparability};
 
 /// A ratio in this range counts as a half.
 const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;
+/// Variants that a sentence names; of more it gives the number, and the evidence names them.
+const NAMED: usize = 2;
 /// A ratio in this range counts as unchanged.
 const UNCHANGED: std::ops::RangeInclusive<f64> = 0.9..=1.1;
 
@@ -530,7 +532,8 @@ impl<'a> CopiesBack<'a> {
                 None => kinds.push((copies, vec![&facts.variant.name])),
             }
         }
-        let list: Vec<String> = kinds.iter().map(|(copies, names)| format!("{copies} a step in {}", names.join(", "))).collect();
+        let whose = |names: &[&str]| if names.len() <= NAMED { names.join(", ") } else { units::plural(names.len(), "variant") };
+        let list: Vec<String> = kinds.iter().map(|(copies, names)| format!("{copies} a step in {}", whose(names))).collect();
         let compared = format!("{} in {}", self.compared.copies(), self.compared.variant.name);
         Finding {
             id: "hook-brings-copies-back".to_owned(),

@@ -83,13 +83,13 @@ impl<'a> Side<'a> {
         let left_out = self.reports.iter().flat_map(|r| &r.steps).find(|step| step.outlier && !step.counted);
         let reason = match left_out.and_then(|step| Some((step, step.values.int(Metric::StepNs)?))) {
             Some((step, ns)) if counted + 1 == all => {
-                format!(" (the first, '{}' with {}, is an outlier and left out)", step.name, units::time(ns))
+                format!(" (the first, '{}' with {}, is an outlier)", step.name, units::time(ns))
             }
             _ if counted < all => format!(" of {all}"),
             _ => String::new(),
         };
         Some(format!(
-            "'{}' has only {} that count{}{reason}: a verdict needs at least {FEWEST_STEPS}. Capture more steps.",
+            "'{}' has only {} that count{}{reason}: a verdict needs at least {FEWEST_STEPS}.",
             self.name(),
             units::plural(counted, "step"),
             if counted == 1 { "s" } else { "" },
@@ -157,9 +157,10 @@ pub(super) fn judge(baseline: &Side, variant: &Side, e: f64) -> Judgement {
     if baseline.times.len() == 1 && variant.times.len() == 1 {
         why.push(ONE_CAPTURE.to_owned());
     }
-    let fewest = baseline.steps().min(variant.steps());
-    if fewest < ROUGH_STEPS {
-        why.push(format!("With {fewest} steps the interval is rough."));
+    if variant.steps() < ROUGH_STEPS {
+        why.push(format!("With {} steps the interval is rough.", variant.steps()));
+    } else if baseline.steps() < ROUGH_STEPS {
+        why.push(format!("The baseline has {} steps, so the interval is rough.", baseline.steps()));
     }
     Judgement { speedup, interval: Some(interval), verdict, why: why.join(" "), undecided: false }
 }

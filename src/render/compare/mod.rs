@@ -10,6 +10,9 @@ use super::view::notes;
 use super::{Format, Style, html, json, markdown, terminal, units};
 use crate::compare::{BaselineSource, Comparison, ONE_CAPTURE, Remark, Scaling, Variant, Verdict, interval_meaning, interval_sentence};
 
+/// Variants of which the headline says more than the name.
+const EXPLAINED: usize = 3;
+
 /// Prints a comparison in a format; `style` matters to the terminal only.
 pub fn render(comparison: &Comparison, format: Format, style: &Style) -> String {
     match format {
@@ -125,14 +128,17 @@ fn best(comparison: &Comparison) -> Option<&Variant> {
 /// The variants that cannot win, since a step of theirs does other work.
 fn other_work(comparison: &Comparison) -> Option<String> {
     let base_ranks = baseline(comparison).map(|v| v.ranks);
-    let say = |v: &Variant| {
+    let list: Vec<&Variant> = others(comparison).filter(|v| comparison.other_work(v)).collect();
+    let say = |v: &&Variant| {
         let ranks = (Some(v.ranks) != base_ranks).then(|| units::plural(v.ranks, "rank"));
         let step = || Some(format!("{} a step", units::time(v.summary[crate::model::Metric::StepNs]?.median.as_int()?)));
-        let pace = efficiency(comparison, v).or_else(step);
-        format!("{} ({})", v.name, ranks.into_iter().chain(pace).collect::<Vec<_>>().join(", "))
+        let pace = efficiency(comparison, v).or_else(step).filter(|_| list.len() <= EXPLAINED || comparison.settings.scaling.is_some());
+        let details: Vec<String> = ranks.into_iter().chain(pace).collect();
+        if details.is_empty() { v.name.clone() } else { format!("{} ({})", v.name, details.join(", ")) }
     };
-    let list: Vec<String> = others(comparison).filter(|v| comparison.other_work(v)).map(say).collect();
-    (!list.is_empty()).then(|| format!("Not ranked, with other ranks or other work in a step: {}.", list.join(", ")))
+    let advice = if 2 * list.len() > comparison.variants.len() { " --baseline with one of them ranks them." } else { "" };
+    let names = list.iter().map(say).collect::<Vec<_>>().join(", ");
+    (!list.is_empty()).then(|| format!("Not ranked, with other ranks or other work in a step: {names}.{advice}"))
 }
 
 /// What keeps every variant from a verdict, if it is one thing.
@@ -237,10 +243,13 @@ fn remarks(comparison: &Comparison) -> Vec<Entry> {
             None => kinds.push((remark, vec![&remark.variant])),
         }
     }
+    let whose = |names: Vec<&str>| {
+        if names.len() > 1 && names.len() + 1 == comparison.variants.len() { "all others".to_owned() } else { names.join(", ") }
+    };
     kinds
         .into_iter()
         .map(|(remark, names)| Entry {
-            name: format!("{} ({})", names.join(", "), remark.aspect.replace('_', " ")),
+            name: format!("{} ({})", whose(names), remark.aspect.replace('_', " ")),
             text: remark.message.clone(),
             tone: Tone::Neutral,
         })
