@@ -201,7 +201,9 @@ fn whys(comparison: &Comparison) -> Vec<Entry> {
             None => texts.push((text, vec![variant])),
         }
     }
-    texts.retain(|(text, _)| !text.is_empty());
+    // The headline has said what is the same for all.
+    let said = common_reason(comparison);
+    texts.retain(|(text, _)| !text.is_empty() && said.as_ref() != Some(text));
     let name = |variants: &[&Variant], verdict: Verdict| {
         format!("{} ({})", variants.iter().map(|v| v.name.as_str()).collect::<Vec<_>>().join(", "), verdict.label())
     };
@@ -353,6 +355,12 @@ mod tests {
         let text = printed(&compared(&names), Format::Terminal, 400);
         assert_eq!(text.matches("One capture a side").count(), 1, "{text}");
         assert!(!text.contains("Speed-up 1."), "the table has the numbers: {text}");
+    }
+
+    #[test]
+    fn a_reason_that_all_share_is_said_in_the_headline_alone() {
+        let text = printed(&compared(&["nvlink/ddp-2gpu", "nvlink/ddp-2gpu-view", "shm/shm-2gpu"]), Format::Terminal, 400);
+        assert_eq!(text.matches("'ddp-2gpu' has only 2 steps that count").count(), 1, "{text}");
     }
 
     #[test]
