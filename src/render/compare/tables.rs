@@ -223,12 +223,7 @@ pub(super) fn expectations(comparison: &Comparison) -> Option<Table> {
         Column::text("observed", list.iter().map(|e| e.observed.as_str())),
         Column::text("without it", list.iter().map(without)),
     ];
-    (!list.is_empty()).then(|| {
-        Table::new(
-            "What known options should do in a step, and what they did; not testable: a number is missing, or other options differ as well",
-            columns,
-        )
-    })
+    (!list.is_empty()).then(|| Table::new("What known options should do in a step, and what they did", columns))
 }
 
 /// The captures of variants that have several.
