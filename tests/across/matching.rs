@@ -100,42 +100,31 @@ fn sends_and_receives_are_matched_by_pair() {
     assert!(found.collectives.iter().all(|c| c.last_arriver.is_empty()), "durations of sends say nothing about the order");
 }
 
-/// One kernel for a group of two AllReduces of one communicator: its size is the sum, and it carries one member's name.
-#[test]
-fn a_fused_kernel_carries_the_bytes_of_its_members() {
+/// Two ranks whose AllReduce of 3 MB and `second` of 1 MB are grouped and run in one kernel of 40 us.
+fn fused(second: &str) -> Finished {
     let reports: Vec<Report> = (0..2u32)
         .map(|rank| {
             let mut report = one_step(rank, 2);
             let main = thread(500 + rank, 500 + rank);
             report.nccl(main, "ncclGroupStart", 1_000..1_010, Payload::default());
             report.nccl(main, "ncclAllReduce", 1_020..1_030, sized(0x55, 3_000_000));
-            report.nccl(main, "ncclAllReduce", 1_040..1_050, sized(0x55, 1_000_000));
+            report.nccl(main, second, 1_040..1_050, sized(0x55, 1_000_000));
             report.nccl(main, "ncclGroupEnd", 1_060..1_100, Payload::default());
             report.kernel(ALL_REDUCE, stream(20), 100 * US..140 * US, main.at(1_080));
             report
         })
         .collect();
-    let found = finish(&reports);
-    assert_eq!((found.collectives.len(), found.collectives[0].bytes, found.collectives[0].busbw_gbs), (1, Some(4_000_000), Some(100.0)));
+    finish(&reports)
 }
 
-/// A kernel that carries operations of different kinds is no AllReduce although its name says so.
+/// A kernel of two AllReduces of one communicator carries the bytes of both; one of different operations is no AllReduce
+/// although its name says so, and has no bandwidth.
 #[test]
-fn a_fused_kernel_of_different_operations_has_no_bandwidth() {
-    let reports: Vec<Report> = (0..2u32)
-        .map(|rank| {
-            let mut report = one_step(rank, 2);
-            let main = thread(500 + rank, 500 + rank);
-            report.nccl(main, "ncclGroupStart", 1_000..1_010, Payload::default());
-            report.nccl(main, "ncclAllReduce", 1_020..1_030, sized(0x55, 3_000_000));
-            report.nccl(main, "ncclBroadcast", 1_040..1_050, sized(0x55, 1_000_000));
-            report.nccl(main, "ncclGroupEnd", 1_060..1_100, Payload::default());
-            report.kernel(ALL_REDUCE, stream(20), 100 * US..140 * US, main.at(1_080));
-            report
-        })
-        .collect();
-    let found = finish(&reports);
-    assert_eq!((found.collectives[0].op.as_str(), found.collectives[0].busbw_gbs), ("Other", None));
+fn a_fused_kernel_carries_the_bytes_of_its_members() {
+    let same = fused("ncclAllReduce");
+    assert_eq!((same.collectives.len(), same.collectives[0].bytes, same.collectives[0].busbw_gbs), (1, Some(4_000_000), Some(100.0)));
+    let different = fused("ncclBroadcast");
+    assert_eq!((different.collectives[0].op.as_str(), different.collectives[0].busbw_gbs), ("Other", None));
 }
 
 /// Advanced tracing (`nsys -t nccl`): ranges of the NCCL domain without the `nccl` prefix, some with GPU times and a key that is equal
