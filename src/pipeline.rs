@@ -135,7 +135,7 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
         keep_first: options.keep_first,
         comm_regex: options.comm_regex.clone(),
     };
-    let mut report = analyse(&traces, &rule, options, &classifier, Draft { name, settings, inputs, warnings })?;
+    let mut report = analyse(&traces, &rule, options, Draft { name, settings, inputs, warnings })?;
     add_transport(&mut report, options)?;
     report.findings.extend(findings::find(&report));
     findings::sort(&mut report.findings);
@@ -206,7 +206,8 @@ fn decide(step: &StepChoice, wanted: Option<Regex>, reports: &[NsysReport], path
         return Err(no_match(paths, format!("no NVTX range matches --step '{text}'")));
     }
     if !reports.iter().any(|r| r.has_user_ranges) {
-        return Ok(rule("whole", "no NVTX ranges", StepKind::Whole));
+        let any = reports.iter().any(|r| r.input.capture.rows.get("ranges").is_some_and(|n| *n > 0));
+        return Ok(rule("whole", if any { "only NCCL's own NVTX ranges" } else { "no NVTX ranges" }, StepKind::Whole));
     }
     match repeated_text(reports, paths)? {
         Some(text) => Ok(rule(&pattern_of(&text), "repeated range", StepKind::Ranges)),
@@ -368,7 +369,7 @@ fn steps_of(trace: &RankTrace, rule: &StepRule, options: &Options) -> (Vec<Step>
     (steps, warning)
 }
 
-fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, classifier: &Classifier, draft: Draft) -> Result<Report> {
+fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, draft: Draft) -> Result<Report> {
     let Draft { name, settings, inputs, mut warnings } = draft;
     let measured: Vec<RankWork> = traces
         .par_iter()
@@ -410,7 +411,7 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, classifier:
         values: run::summarise(run.steps.iter().map(|s| (s.counted, &s.values))),
     };
     let strips = strips(traces, &ranks, &windows, &run);
-    let kernels: Kernels = kernels.finish(classifier);
+    let kernels: Kernels = kernels.finish();
     warnings.extend(graph_warning(&ranks));
     if let Some(first) = run.steps.first().filter(|s| s.outlier && !s.counted) {
         warnings.push(
@@ -468,6 +469,7 @@ fn add_inspector(traces: &[RankTrace], events: &mut [Vec<events::Event>], option
             hostname: trace.hostname.clone(),
             epoch_ns: trace.epoch_ns,
             captured: trace.ops.start.first().copied().zip(trace.ops.end.iter().copied().max()),
+            comm_inits: trace.comm_inits.clone(),
         })
         .collect();
     let wanted: Vec<Process> = ranks.iter().map(|rank| (rank.pid, rank.hostname.clone())).collect();
@@ -487,7 +489,7 @@ fn add_transport(report: &mut Report, options: &Options) -> Result<()> {
     for group in &mut report.collectives {
         let peak = gpu.as_deref().and_then(|gpu| facts.peak(group.comm_id.as_deref(), gpu));
         group.peak_share = group.busbw_gbs.zip(peak.as_ref()).map(|(busbw, peak)| busbw / peak.gbs);
-        group.peak_source = peak.filter(|_| group.peak_share.is_some()).map(|peak| format!("{} GB/s: {}", peak.gbs, peak.source));
+        group.peak_source = peak.filter(|_| group.peak_share.is_some()).map(|peak| format!("{:.1} GB/s: {}", peak.gbs, peak.source));
     }
     let captured: Vec<std::collections::BTreeMap<String, String>> =
         report.inputs.iter().map(|input| input.capture.settings.clone()).collect();

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use crate::classify::Classifier;
 use crate::model::{Class, NameId, Ns, RankTrace, Span};
 use crate::report::{Kernel, Kernels};
 use crate::stats;
@@ -12,7 +11,7 @@ const COMPUTE_LISTED: usize = 15;
 
 /// Durations by kernel name and class. Calls that start in a step window count, with their whole duration.
 #[derive(Debug, Default)]
-pub struct KernelTimes(HashMap<(String, bool), Vec<Ns>>);
+pub struct KernelTimes(HashMap<(String, Option<&'static str>), Vec<Ns>>);
 
 impl KernelTimes {
     /// Adds the kernels of one rank.
@@ -28,10 +27,11 @@ impl KernelTimes {
                 durations[usize::from(ops.class[i] == Class::Comm)].push(ops.span(i).len());
             }
         }
-        for (name, durations) in by_name.into_iter().enumerate() {
+        for (index, durations) in by_name.into_iter().enumerate() {
             for (comm, mut durations) in durations.into_iter().enumerate().filter(|(_, d)| !d.is_empty()) {
-                let name = trace.names.get(NameId(name as u32)).to_owned();
-                self.0.entry((name, comm == 1)).or_default().append(&mut durations);
+                let name = trace.names.get(NameId(index as u32)).to_owned();
+                let family = (comm == 1).then(|| trace.families.get(&NameId(index as u32)).copied().unwrap_or("other"));
+                self.0.entry((name, family)).or_default().append(&mut durations);
             }
         }
     }
@@ -44,14 +44,10 @@ impl KernelTimes {
     }
 
     /// Finished tables, by total time, then name.
-    pub fn finish(self, classifier: &Classifier) -> Kernels {
+    pub fn finish(self) -> Kernels {
         let (mut comm, mut compute) = (Vec::new(), Vec::new());
-        for ((name, is_comm), durations) in self.0 {
-            let class = if is_comm {
-                format!("comm:{}", classifier.kernel(&name, "").map_or("other", |family| family.label()))
-            } else {
-                "compute".to_owned()
-            };
+        for ((name, family), durations) in self.0 {
+            let class = family.map_or_else(|| "compute".to_owned(), |family| format!("comm:{family}"));
             let kernel = Kernel {
                 name,
                 class,
@@ -59,10 +55,10 @@ impl KernelTimes {
                 total_ns: durations.iter().copied().fold(0, Ns::saturating_add),
                 median_ns: stats::median_i64(&durations).unwrap_or(0),
             };
-            if is_comm { comm.push(kernel) } else { compute.push(kernel) }
+            if family.is_some() { comm.push(kernel) } else { compute.push(kernel) }
         }
         for list in [&mut comm, &mut compute] {
-            list.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
+            list.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| (&a.name, &a.class).cmp(&(&b.name, &b.class))));
         }
         let all_compute = compute.iter().map(|k| (k.name.clone(), (k.count, k.total_ns))).collect();
         let compute_omitted = compute.len().saturating_sub(COMPUTE_LISTED);

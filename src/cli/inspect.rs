@@ -40,6 +40,9 @@ pub struct InspectArgs {
     /// Only this operation: AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, Send, Recv
     #[arg(long, value_name = "OP", value_parser = operation)]
     pub op: Option<CommOp>,
+    /// Also write the records as Parquet files, one for each log, to this folder (in builds with the feature `parquet`)
+    #[arg(long, value_name = "DIR")]
+    pub parquet: Option<PathBuf>,
     /// Worker threads [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
@@ -65,6 +68,12 @@ fn operation(text: &str) -> std::result::Result<CommOp, String> {
 /// A path that cannot be read, logs without a record, a file that cannot be written.
 pub fn run(args: &InspectArgs) -> Result<Outcome> {
     args.output.files()?;
+    args.output.spare(args.paths.iter().chain(&args.against))?;
+    if args.parquet.is_some() && !cfg!(feature = "parquet") {
+        return Err(
+            Error::usage("--parquet: this build cannot write Parquet files").with_hint("build with `cargo install --features parquet`")
+        );
+    }
     let filter = Filter { since_us: args.since, until_us: args.until, comm: args.comm.clone(), op: args.op };
     if let (Some(since), Some(until)) = (filter.since_us, filter.until_us)
         && since >= until
@@ -74,12 +83,13 @@ pub fn run(args: &InspectArgs) -> Result<Outcome> {
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|e| Error::usage(format!("--threads {threads}: threads cannot be started: {e}")))?;
-    let (mut inspection, mut unusable) = pool.install(|| job(&args.paths, &filter, args))?;
+    let Job { mut inspection, files, mut unusable } = pool.install(|| job(&args.paths, &filter, args))?;
     if !args.against.is_empty() {
-        let (there, more) = pool.install(|| job(&args.against, &filter, args))?;
-        inspection.against = Some(inspect::compare(&inspection, &there));
-        unusable.extend(more);
+        let there = pool.install(|| job(&args.against, &filter, args))?;
+        inspection.against = Some(inspect::compare(&inspection, &there.inspection));
+        unusable.extend(there.unusable);
     }
+    write_parquet(args, &files, &filter, &inspection)?;
     for error in &unusable {
         anstream::eprintln!("warning: left out: {error}");
     }
@@ -87,17 +97,43 @@ pub fn run(args: &InspectArgs) -> Result<Outcome> {
     Ok(if unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
 }
 
-/// Reads the logs of one job; with `--keep-going` also what could not be read.
-fn job(paths: &[PathBuf], filter: &Filter, args: &InspectArgs) -> Result<(Inspection, Vec<Error>)> {
+#[cfg(feature = "parquet")]
+fn write_parquet(args: &InspectArgs, files: &[PathBuf], filter: &Filter, inspection: &Inspection) -> Result<()> {
+    let Some(folder) = &args.parquet else { return Ok(()) };
+    let rows = render::inspect::parquet::write(files, filter, &inspection.left_out, folder)?;
+    if args.output.verbose {
+        anstream::eprintln!("{rows} records in {}", folder.display());
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "parquet"))]
+fn write_parquet(_: &InspectArgs, _: &[PathBuf], _: &Filter, _: &Inspection) -> Result<()> {
+    Ok(())
+}
+
+/// What the logs of one job say.
+struct Job {
+    inspection: Inspection,
+    /// The files behind it.
+    files: Vec<PathBuf>,
+    /// Files that could not be read.
+    unusable: Vec<Error>,
+}
+
+fn job(paths: &[PathBuf], filter: &Filter, args: &InspectArgs) -> Result<Job> {
     let files = inspector::files(&inputs::expand(paths)?)?;
     let budget = inspect::budget(files.len());
     let progress = Progress::new(files.len() as u64, "reading logs", args.output.quiet);
     let read = inspector::read(&files, || Tally::new(filter.clone(), budget), || progress.tick());
     let mut logs = Vec::with_capacity(read.len());
-    let mut unusable = Vec::new();
-    for result in read {
+    let (mut usable, mut unusable) = (Vec::with_capacity(read.len()), Vec::new());
+    for (path, result) in files.iter().zip(read) {
         match result {
-            Ok(log) => logs.push(log),
+            Ok(log) => {
+                logs.push(log);
+                usable.push(path.clone());
+            }
             Err(error) if args.keep_going => unusable.push(error),
             Err(error) => return Err(error),
         }
@@ -113,5 +149,5 @@ fn job(paths: &[PathBuf], filter: &Filter, args: &InspectArgs) -> Result<(Inspec
         return Err(Error::usage(format!("the filters leave none of {} operations", inspection.filtered_operations))
             .with_hint("relax --since, --until, --comm or --op"));
     }
-    Ok((inspection, unusable))
+    Ok(Job { inspection, files: usable, unusable })
 }

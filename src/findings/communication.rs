@@ -76,7 +76,7 @@ pub fn tiny_messages(report: &Report) -> Option<Finding> {
 pub fn end_spread(report: &Report) -> Option<Finding> {
     let worst = report.ranks.iter().filter_map(|r| Some((r.clock.residual_p95_ns?, r.rank))).max()?;
     let transfer = report.collectives.iter().filter_map(|c| c.transfer_ns).max()?;
-    if worst.0 < 200_000 || (worst.0 as f64) < 0.1 * transfer as f64 {
+    if worst.0 < 200_000 || (worst.0 as f64) < 0.01 * transfer as f64 {
         return None;
     }
     let title =

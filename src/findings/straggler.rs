@@ -1,7 +1,5 @@
 //! Which rank the others wait for, what that costs, and where its own time went.
 
-use std::collections::BTreeMap;
-
 use super::{Draft, ms, percent, severity};
 use crate::model::Metric;
 use crate::report::{RankReport, Report};
@@ -13,16 +11,11 @@ const LAST_SHARE: f64 = 0.6;
 /// Waiting below this share of the step is not worth a finding.
 const MIN_COST: f64 = 0.01;
 
-/// Median over the run's steps of the longest wait of any other rank: what the step could gain at most.
-fn cost(report: &Report, rank: u32) -> Option<f64> {
-    let mut by_step: BTreeMap<usize, i64> = BTreeMap::new();
-    for wait in report.waits.iter().filter(|w| w.rank != rank) {
-        let longest = by_step.entry(wait.step).or_insert(0);
-        *longest = (*longest).max(wait.wait_ns);
-    }
-    let counted: Vec<i64> =
-        by_step.into_iter().filter(|(step, _)| report.steps.get(*step).is_some_and(|s| s.counted)).map(|s| s.1).collect();
-    stats::median_i64(&counted).map(|ns| ns as f64)
+/// What the others' waiting costs a step at most: for each other rank the median of its waits, of which only what no compute
+/// runs beside can lengthen the step; the largest of these.
+fn cost(report: &Report, late: u32) -> Option<f64> {
+    let others = report.ranks.iter().filter(|rank| rank.rank != late);
+    others.filter_map(|rank| Some((rank.wait_ns_per_step? as f64).min(rank.summary.median(Metric::ExposedCommNs)?))).max_by(f64::total_cmp)
 }
 
 /// The rank that most collectives wait for.
@@ -120,7 +113,10 @@ pub fn imbalance(report: &Report) -> Option<Finding> {
     let least = compute.iter().min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
     let mean = stats::mean(&compute.iter().map(|c| c.0).collect::<Vec<_>>())?;
     let gap = most.0 - mean;
-    if compute.len() < 2 || gap / step < 0.02 {
+    // Kernels that run beside communication share the GPU with it and take longer: that is no more work.
+    let shared = |rank: &RankReport| Some(rank.summary.median(Metric::OverlapNs)? / rank.summary.median(Metric::ComputeNs)?);
+    let is_shared = report.ranks.iter().filter_map(shared).any(|share| share > 0.1);
+    if compute.len() < 2 || gap / step < 0.02 || is_shared {
         return None;
     }
     let title = format!(

@@ -146,7 +146,6 @@ impl Kind {
         let listed: Vec<String> = self.members.iter().take(8).map(u32::to_string).collect();
         let members = match self.members.len() {
             0 => String::new(),
-            n if n as u64 == u64::from(self.n_ranks) && self.members.iter().zip(0..).all(|(&m, i)| m == i) => String::new(),
             n if n > listed.len() => format!(" (job ranks {}, ...)", listed.join(", ")),
             _ => format!(" (job ranks {})", listed.join(", ")),
         };
@@ -170,8 +169,11 @@ fn by_kind(view: &Inspection) -> BTreeMap<Kind, Vec<Part<'_>>> {
     // The rank of a process in its largest communicator stands for its rank in the job, which no record gives.
     let job_rank: BTreeMap<(&str, Option<u32>), u32> = view.processes.iter().map(|p| ((p.hostname.as_str(), p.pid), p.rank)).collect();
     let mut kinds: BTreeMap<Kind, Vec<Part<'_>>> = BTreeMap::new();
+    let largest = view.communicators.iter().map(|c| c.n_ranks).max();
     for comm in &view.communicators {
-        let mut members: Vec<u32> = comm.ranks.iter().filter_map(|r| job_rank.get(&(r.hostname.as_str(), r.pid)).copied()).collect();
+        // Everyone is in the largest, and where there are several of that size nothing tells them apart.
+        let ranks = comm.ranks.iter().filter(|_| Some(comm.n_ranks) != largest);
+        let mut members: Vec<u32> = ranks.filter_map(|r| job_rank.get(&(r.hostname.as_str(), r.pid)).copied()).collect();
         members.sort_unstable();
         for op in &comm.ops {
             let kind = Kind {

@@ -101,6 +101,7 @@ pub fn inspect(logs: Vec<(LogFile, Tally)>, filter: &Filter) -> Inspection {
         findings: Vec::new(),
         warnings: Vec::new(),
         files: Vec::new(),
+        left_out: repeats.left_out.clone(),
         seen: Operations::default(),
     };
     warnings.extend(shape_warnings(&comms));
@@ -149,7 +150,7 @@ fn communicators<'a>(logs: &'a [(LogFile, Tally)], repeats: &'a Repeats) -> BTre
     }
     // A rank counts in ranges where its communicator does.
     for op in comms.values_mut().flat_map(|c| c.ops.values_mut()).filter(|op| op.sizes.ranged()) {
-        op.ranks.values_mut().for_each(Sizes::use_ranges);
+        op.ranks.values_mut().for_each(Sizes::count_in_ranges);
     }
     comms
 }

@@ -285,8 +285,9 @@ fn slow_communicators(view: &Inspection) -> Vec<Finding> {
 /// The slowest stretch of bins that lie below what is usual; the first bin is warm-up.
 fn slow_stretch(view: &Inspection) -> Option<Finding> {
     let bins = view.timeline.bins.get(1..)?;
-    let slow = |bin: &&Bin| bin.relative_speed < SLOW && bin.operations >= ENOUGH;
-    let stretches = bins.chunk_by(|a, b| slow(&a) == slow(&b)).filter(|s| s.first().is_some_and(|bin| slow(&bin)));
+    let slow = |bin: &Bin| bin.relative_speed < SLOW;
+    let stretches = bins.chunk_by(|a, b| slow(a) == slow(b)).filter(|stretch| stretch.iter().all(slow));
+    let stretches = stretches.filter(|stretch| stretch.iter().map(|bin| bin.operations).sum::<u64>() >= ENOUGH);
     let lost = |stretch: &[Bin]| stretch.iter().map(|bin| bin.time_us * (1.0 - bin.relative_speed)).sum::<f64>();
     let worst = stretches.max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
     let (first, last) = (worst.first()?, worst.last()?);

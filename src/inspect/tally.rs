@@ -133,7 +133,7 @@ impl Sizes {
     /// Adds the records of `other`.
     pub fn merge(&mut self, other: &Sizes) {
         if other.ranged {
-            self.use_ranges();
+            self.count_in_ranges();
         }
         for (&size, group) in &other.groups {
             self.groups.entry(if self.ranged { size.ranged() } else { size }).or_default().merge(group);
@@ -142,7 +142,7 @@ impl Sizes {
     }
 
     /// Counts in ranges from here on.
-    pub fn use_ranges(&mut self) {
+    pub fn count_in_ranges(&mut self) {
         if !std::mem::replace(&mut self.ranged, true) {
             for (size, group) in std::mem::take(&mut self.groups) {
                 self.groups.entry(size.ranged()).or_default().merge(&group);
@@ -162,7 +162,7 @@ impl Sizes {
 
     fn limit(&mut self) {
         if !self.ranged && self.groups.len() > SIZES {
-            self.use_ranges();
+            self.count_in_ranges();
         }
     }
 }

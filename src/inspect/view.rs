@@ -1,6 +1,6 @@
 //! The view model of `inspect`: every number final, none formatted. `--format json` prints it as it stands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -51,6 +51,9 @@ pub struct Inspection {
     pub findings: Vec<Finding>,
     /// What the reader has to know about the numbers.
     pub warnings: Vec<Warning>,
+    /// Origins (file, index in it) whose records stand in another file too; not in JSON.
+    #[serde(skip)]
+    pub left_out: BTreeSet<(usize, usize)>,
     /// One entry for each operation and rank behind `compared_one_in`, for CSV and pictures; not in JSON.
     #[serde(skip)]
     pub seen: Operations,

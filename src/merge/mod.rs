@@ -1,177 +1,210 @@
 //! Kernels of a trace beside the records of NCCL Inspector (metrics definition, section 7).
 //!
 //! ```text
-//! logs --collect--> records of the traced processes --pair--> pairs --trust, typical--> what they say together
+//! logs --collect--> series of numbered records --owners--> those of each rank --pair--> pairs, and reasons for what is alone
+//!                                                                 pairs --trust, typical--> what both say together
 //! ```
 
-pub mod align;
+pub mod clock;
 pub mod collect;
+pub mod leftover;
+pub mod owners;
 pub mod pair;
+pub mod place;
+pub mod trust;
 pub mod typical;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::prelude::*;
+
+pub use self::collect::LoggedOp;
+
+use self::clock::Clock;
 use self::collect::Collected;
-use self::pair::{Pair, RankKernels};
+use self::pair::{Found, Pair, RankKernels};
 use crate::collectives::events::{BytesSource, Event};
-use crate::model::CommOp;
-use crate::model::record::{Stamps, Timing, busbw_gbs};
-use crate::report::{CommTrust, DeltaUs, InspectorMerge, InspectorPair, InspectorRank};
-use crate::stats;
+use crate::model::record::busbw_gbs;
+use crate::report::{CommTrust, InspectorMerge, InspectorPair, InspectorRank, LoggedWindow};
+use crate::units;
 use crate::warning::Warning;
-
-/// A difference of durations up to here is what timers and rounding explain, microseconds.
-const CLOSE_US: f64 = 10.0;
-/// Or up to this share of the kernel's duration.
-const CLOSE_SHARE: f64 = 0.05;
-/// A communicator whose pairs differ more often than this is not trusted.
-const MAX_DISAGREEING: f64 = 0.1;
-
-/// One record of a traced process.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LoggedOp {
-    /// Index into [`Collected::origins`].
-    pub origin: usize,
-    /// What ran.
-    pub op: CommOp,
-    /// True for a send or receive.
-    pub p2p: bool,
-    /// Sequence number.
-    pub sn: Option<u64>,
-    /// Message size in bytes as logged.
-    pub bytes: Option<u64>,
-    /// Duration in microseconds; `None` where the log does not say.
-    pub exec_us: Option<f64>,
-    /// How it was measured.
-    pub timing: Timing,
-    /// When it was written, Unix microseconds.
-    pub written_us: Option<i64>,
-    /// Stamps of a verbose record.
-    pub stamps: Option<Stamps>,
-}
 
 /// What the logs add, with what the reader has to know.
 #[derive(Debug)]
 pub struct Merged {
     /// For the report.
     pub view: InspectorMerge,
-    /// Missing logs, times that cannot be trusted.
+    /// Missing logs, losses, times that cannot be trusted.
     pub warnings: Vec<Warning>,
 }
+
+/// Why the kernels of a rank without any record are alone.
+const NO_LOG: &str = "no log of this process";
 
 /// Pairs the communication of all ranks with the collected records, gives sizes to events that have none, and says how far
 /// both agree. `events` are those of each rank of `ranks`.
 pub fn merge(ranks: &[RankKernels], events: &mut [Vec<Event>], logs: &Collected) -> Merged {
-    let mut warnings = Vec::new();
-    let mut unmatched: BTreeMap<String, u64> = BTreeMap::new();
-    let mut missing_ranks = Vec::new();
-    let mut coverage = Vec::new();
-    let mut all: Vec<(usize, Pair)> = Vec::new();
-    for (r, rank) in ranks.iter().enumerate() {
-        let records = logs.of_process(rank.pid, rank.hostname.as_deref());
-        if records.is_empty() {
-            missing_ranks.push(rank.rank);
-            *unmatched.entry("no log of this process".to_owned()).or_default() += events[r].len() as u64;
-        }
-        let found = pair::pair(rank, &events[r], &records, logs);
-        let paired: BTreeSet<usize> = found.pairs.iter().map(|p| p.event).collect();
-        coverage.push(InspectorRank {
-            rank: rank.rank,
-            kernels: events[r].len() as u64,
-            paired: paired.len() as u64,
-            records: records.len() as u64,
-            records_in_capture: found.in_capture,
-            unmatched_kernels: (events[r].len() - paired.len()) as u64,
-            unmatched_records: found.in_capture.saturating_sub(found.pairs.len() as u64),
-        });
-        for (reason, count) in found.unmatched {
-            *unmatched.entry(reason.to_owned()).or_default() += count;
-        }
-        all.extend(found.pairs.into_iter().map(|pair| (r, pair)));
-    }
-    for &rank in &missing_ranks {
-        let traced = ranks.iter().find(|r| r.rank == rank);
-        let whose = traced.map_or(String::new(), |r| {
-            format!(" (process {}{})", r.pid, r.hostname.as_ref().map_or(String::new(), |h| format!(" on {h}")))
-        });
-        warnings.push(
-            Warning::new(
-                "inspector-rank-missing",
-                format!("No Inspector record of rank {rank}{whose}: its log is not among the files, or nothing was written."),
-            )
-            .with_hint("Give the folder with all logs; the process must live longer than the dump interval after its last operation."),
-        );
-    }
-    let trust = trust(&all, events, logs);
-    for distrusted in trust.iter().filter(|t| !t.trusted) {
-        warnings.push(
-            Warning::new(
-                "inspector-times-differ",
-                format!(
-                    "Inspector's times on communicator {} are not those of its operations: {} of {} pairs differ from the kernels by more than 10 us and 5 %. Pairs are kept, its bandwidths there are not given.",
-                    distrusted.comm_id, distrusted.disagreeing, distrusted.pairs
-                ),
-            )
-            .with_hint("The kernel times of the trace count. Known where sends or receives share the communicator with collectives, and where channels of a kernel start late."),
-        );
-    }
-    give_sizes(&all, events, logs);
-    let deltas: Vec<f64> = all.iter().filter_map(|(r, p)| delta_us(&events[*r][p.event], &logs.ops[p.record])).collect();
-    let view = InspectorMerge {
+    let owned = owners::owners(ranks, events, logs);
+    let found: Vec<Found> =
+        ranks.par_iter().zip(&*events).zip(&owned).map(|((rank, events), series)| pair::pair(rank, events, series, logs)).collect();
+    let mut view = InspectorMerge {
         files: logs.files.len(),
         records: logs.files.iter().map(|f| f.records).sum(),
         formats: logs.files.iter().flat_map(|f| f.formats.iter().cloned()).collect::<BTreeSet<_>>().into_iter().collect(),
         bad_lines: logs.files.iter().map(|f| f.bad_lines).sum(),
-        missing_ranks,
-        ranks: coverage,
-        pairs: all.iter().map(|(r, p)| view_pair(ranks[*r].rank, &events[*r][p.event], &logs.ops[p.record], logs, &trust)).collect(),
-        duration_delta_us: spread_us(&deltas),
-        typical: typical::typical(&all, logs, &trust),
-        channel_imbalance: typical::channels(&all, logs),
-        trust,
-        unmatched,
+        repeated_records: logs.repeated,
+        unnamed_records: logs.unnamed,
+        dropped: logs.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.lost)),
+        ..InspectorMerge::default()
     };
+    let mut warnings = Vec::new();
+    let mut all: Vec<(usize, Pair)> = Vec::new();
+    for (r, (rank, found)) in ranks.iter().zip(&found).enumerate() {
+        let kernels = events[r].len() as u64;
+        let records: usize = owned[r].iter().map(|&s| logs.series[s].ops.len()).sum();
+        if owned[r].is_empty() {
+            view.missing_ranks.push(rank.rank);
+            count(&mut view.unmatched, NO_LOG, kernels);
+            warnings.push(missing(rank, logs));
+        }
+        found.alone.iter().for_each(|(why, &n)| count(&mut view.unmatched, why, n));
+        found.records_alone.iter().for_each(|(why, &n)| count(&mut view.unmatched_records, why, n));
+        let paired = found.pairs.chunk_by(|a, b| a.event == b.event).count() as u64;
+        let unmatched_records = found.in_capture.saturating_sub(found.pairs.len() as u64);
+        view.ranks.push(InspectorRank {
+            rank: rank.rank,
+            kernels,
+            paired,
+            records: records as u64,
+            records_in_capture: found.in_capture,
+            unmatched_kernels: kernels - paired,
+            unmatched_records,
+            clock_shift_us: found.shift_us.map(f64::round),
+        });
+        warnings.extend(found.shift_us.map(|us| clock_warning(rank.rank, us)));
+        all.extend(found.pairs.iter().map(|&pair| (r, pair)));
+    }
+    let trust = trust::trust(&all, events, logs);
+    warnings.extend(trust::warnings(&trust));
+    warnings.extend(losses(ranks, &found, &owned, logs));
+    warnings.extend(repeated(logs));
+    let deltas: Vec<f64> =
+        all.iter().filter_map(|(r, p)| Some(trust::delta_us(&events[*r][p.event], logs.ops[p.record].exec_us?))).collect();
+    view.duration_delta_us = trust::spread_us(&deltas);
+    view.pairs = all.iter().map(|(r, p)| view_pair(ranks[*r].rank, &events[*r][p.event], &logs.ops[p.record], logs, &trust)).collect();
+    view.window = window(ranks, &found, &all, logs);
+    view.captured = typical::captured(&all, logs);
+    view.typical = typical::typical(&all, logs, &trust);
+    view.channel_imbalance = typical::channels(&all, logs, &trust);
+    view.trust = trust;
+    give_sizes(&all, events, logs);
     Merged { view, warnings }
 }
 
-/// How far the record's duration is from the kernel's, microseconds.
-fn delta_us(event: &Event, record: &LoggedOp) -> Option<f64> {
-    record.exec_us.map(|us| (us - event.duration() as f64 / 1e3).abs())
-}
-
-fn spread_us(deltas: &[f64]) -> Option<DeltaUs> {
-    let at = |q| stats::quantile(deltas, q).map(|us| (us * 1e3).round() / 1e3);
-    Some(DeltaUs { p50: at(0.5)?, p95: at(0.95)?, max: at(1.0)? })
-}
-
-/// Whether the times logged for each communicator are those of its kernels.
-fn trust(all: &[(usize, Pair)], events: &[Vec<Event>], logs: &Collected) -> Vec<CommTrust> {
-    let mut by_comm: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
-    for (r, pair) in all {
-        let (event, record) = (&events[*r][pair.event], &logs.ops[pair.record]);
-        if let Some(delta) = delta_us(event, record) {
-            by_comm.entry(&logs.origins[record.origin].comm_id).or_default().push((delta, event.duration() as f64 / 1e3));
-        }
+fn count(reasons: &mut BTreeMap<String, u64>, why: &str, n: u64) {
+    if n > 0 {
+        *reasons.entry(why.to_owned()).or_default() += n;
     }
-    by_comm
-        .into_iter()
-        .map(|(comm, deltas)| {
-            let disagreeing = deltas.iter().filter(|(delta, kernel)| *delta > CLOSE_US && *delta > CLOSE_SHARE * kernel).count();
-            CommTrust {
-                comm_id: comm.to_owned(),
-                pairs: deltas.len() as u64,
-                disagreeing: disagreeing as u64,
-                duration_delta_us: spread_us(&deltas.iter().map(|d| d.0).collect::<Vec<_>>()),
-                trusted: disagreeing as f64 <= MAX_DISAGREEING * deltas.len() as f64,
+}
+
+/// Names a rank without a record, and what the logs have instead.
+fn missing(rank: &RankKernels, logs: &Collected) -> Warning {
+    let host = rank.hostname.as_ref().map_or(String::new(), |host| format!(" on {host}"));
+    let same_pid: BTreeSet<&str> = logs.origins.iter().filter(|o| o.pid == Some(rank.pid)).map(|o| o.hostname.as_str()).collect();
+    let same_host = logs.origins.iter().any(|o| collect::is_of(o, rank.pid, rank.hostname.as_deref()));
+    let why = match same_pid.first() {
+        _ if same_host => "its log holds no operation".to_owned(),
+        Some(other) => format!("there is a log of process {} on {other}, which is another host", rank.pid),
+        None => "its log is not among the files, or nothing was written".to_owned(),
+    };
+    Warning::new("inspector-rank-missing", format!("No Inspector record of rank {} (process {}{host}): {why}.", rank.rank, rank.pid))
+        .with_hint("Give the folder with all logs; the process must live longer than the dump interval after its last operation.")
+}
+
+fn clock_warning(rank: u32, shift_us: f64) -> Warning {
+    let by = units::time((shift_us.abs() * 1e3) as i64);
+    let way = if shift_us < 0.0 { "behind" } else { "ahead of" };
+    Warning::new(
+        "inspector-clock",
+        format!("The clock of Inspector's log of rank {rank} is about {by} {way} the trace's: kernels and records were paired by number, size and duration, and their times shifted."),
+    )
+    .with_hint("Was the log written in this run? A clock that was set in between explains it, too.")
+}
+
+/// What Inspector says it lost while the capture ran.
+fn losses(ranks: &[RankKernels], found: &[Found], owned: &[Vec<usize>], logs: &Collected) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for ((rank, found), series) in ranks.iter().zip(found).zip(owned) {
+        let mut lost: BTreeMap<&str, u64> = BTreeMap::new();
+        let Some((first, last)) = captured_us(rank, found, logs) else { continue };
+        for loss in &logs.losses {
+            let own = series.iter().any(|&s| logs.series[s].origin == loss.origin);
+            let ended_before = loss.before_us.is_some_and(|us| (us as f64) < first);
+            let began_after = loss.after_us.is_some_and(|us| us as f64 > last);
+            if own && !ended_before && !began_after {
+                let sum = lost.entry(&logs.origins[loss.origin].comm_id).or_default();
+                *sum = sum.saturating_add(loss.lost);
             }
-        })
-        .collect()
+        }
+        let one = |(comm, n): (&str, u64)| {
+            let records = if n == 1 { "record" } else { "records" };
+            Warning::new(
+                "inspector-dropped",
+                format!(
+                    "Inspector dropped {} {records} of communicator {comm} on rank {} in dumps that overlap the capture (its own count).",
+                    units::count(n),
+                    rank.rank
+                ),
+            )
+            .with_hint("A shorter dump interval or a larger NCCL_INSPECTOR_DUMP_COLL_RING_SIZE keeps them.")
+        };
+        warnings.extend(lost.into_iter().map(one));
+    }
+    warnings
+}
+
+fn repeated(logs: &Collected) -> Option<Warning> {
+    let n = logs.repeated;
+    let (records, was) = if n == 1 { ("record", "was") } else { ("records", "were") };
+    (n > 0).then(|| {
+        Warning::new(
+            "inspector-repeated",
+            format!(
+                "{} {records} stood in the logs more than once with the same number of the same communicator and {was} left out.",
+                units::count(n)
+            ),
+        )
+        .with_hint("Name each log once; a .log beside its .log.gz is one log.")
+    })
+}
+
+/// The capture of one rank in Unix microseconds of the log's clock; without a clock, from the times at which its pairs were written.
+fn captured_us(rank: &RankKernels, found: &Found, logs: &Collected) -> Option<(f64, f64)> {
+    let clock = Clock { epoch_ns: rank.epoch_ns, shift_us: found.shift_us.unwrap_or(0.0) };
+    if let Some((first, last)) = rank.captured.and_then(|(first, last)| Some((clock.us(first)?, clock.us(last)?))) {
+        return Some((first, last));
+    }
+    let written: Vec<i64> = found.pairs.iter().filter_map(|p| logs.ops[p.record].written_us).collect();
+    Some((*written.iter().min()? as f64, *written.iter().max()? as f64))
+}
+
+/// The part of the logged time that was captured, over all ranks with pairs.
+fn window(ranks: &[RankKernels], found: &[Found], all: &[(usize, Pair)], logs: &Collected) -> Option<LoggedWindow> {
+    let logged = logs.ops.iter().filter_map(|op| op.written_us);
+    let (first, last) = logged.fold((i64::MAX, i64::MIN), |(first, last), us| (first.min(us), last.max(us)));
+    let paired: BTreeSet<usize> = all.iter().map(|(r, _)| *r).collect();
+    let captures: Vec<(f64, f64)> = paired.into_iter().filter_map(|r| captured_us(&ranks[r], &found[r], logs)).collect();
+    let from = captures.iter().map(|c| c.0).min_by(f64::total_cmp)?;
+    let to = captures.iter().map(|c| c.1).max_by(f64::total_cmp)?;
+    let length = (i128::from(last) - i128::from(first)) as f64;
+    let share = |us: f64| ((us - first as f64) / length).clamp(0.0, 1.0);
+    (length > 0.0).then(|| LoggedWindow { logged_us: length, from_share: share(from), to_share: share(to) })
 }
 
 fn view_pair(rank: u32, event: &Event, record: &LoggedOp, logs: &Collected, trust: &[CommTrust]) -> InspectorPair {
-    let origin = &logs.origins[record.origin];
+    let origin = &logs.origins[record.origin as usize];
     let trusted = trust.iter().any(|t| t.trusted && t.comm_id == origin.comm_id);
-    let exec = record.exec_us.filter(|us| *us > 0.0 && trusted);
+    let exec = record.exec_us.filter(|_| trusted);
     InspectorPair {
         rank,
         start_ns: event.start,
@@ -186,13 +219,15 @@ fn view_pair(rank: u32, event: &Event, record: &LoggedOp, logs: &Collected, trus
     }
 }
 
-/// Events without a payload get the size of their record.
+/// Events without a payload get the size of their record; the sizes of several records add up if they are of collectives.
 fn give_sizes(all: &[(usize, Pair)], events: &mut [Vec<Event>], logs: &Collected) {
-    for (r, pair) in all {
-        let (event, record) = (&mut events[*r][pair.event], &logs.ops[pair.record]);
-        if event.bytes.is_none() && !record.p2p {
-            event.bytes = record.bytes;
-            event.bytes_source = record.bytes.map(|_| BytesSource::Inspector);
+    for pairs in all.chunk_by(|a, b| a.0 == b.0 && a.1.event == b.1.event) {
+        let (r, first) = pairs[0];
+        let event = &mut events[r][first.event];
+        let sizes = pairs.iter().map(|(_, pair)| logs.ops[pair.record].bytes.filter(|_| !logs.ops[pair.record].p2p));
+        let sum = sizes.into_iter().try_fold(0_u64, |sum, bytes| sum.checked_add(bytes?));
+        if let (None, Some(bytes)) = (event.bytes, sum) {
+            (event.bytes, event.bytes_source) = (Some(bytes), Some(BytesSource::Inspector));
         }
     }
 }

@@ -1,17 +1,32 @@
-//! Which record is which kernel, on one rank: by communicator and operation, in order, by size and time;
-//! duration decides only what is left. What does not fit stays alone, with its reason.
+//! Which record is which kernel, on one rank: by communicator and operation, in order, by number, size and time; duration
+//! decides what is left. What does not fit stays alone, with its reason.
+//!
+//! ```text
+//! events --parts--> blocks of one communicator and operation --place--> pairs, and what numbers say of the others
+//!                   the rest of both, where the times are known --leftover--> pairs that are unique
+//! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::LoggedOp;
-use super::align::align;
-use super::collect::Collected;
+use super::clock::{Clock, Ended, Passes};
+use super::collect::{Collected, Kind, LoggedOp};
+use super::leftover::{Claim, Free, Lone, unique};
+use super::place::{Block, Outcome, Part, Placed, Sequence, Size, place};
+use super::trust::{MAX_DISAGREEING, disagrees};
 use crate::collectives::events::Event;
-use crate::model::{CommOp, Ns};
-use crate::stats;
+use crate::model::record::Origin;
+use crate::model::trace::CommInit;
+use crate::model::{CommOp, NameId, Ns};
+
+/// Inspector's default: smaller operations are not tracked (2.30 on).
+const MIN_SIZE: u64 = 8192;
+/// Streams times series that are tried with each other where communicators are not known.
+const MOST_TRIALS: usize = 1024;
+/// Pairs that a shift of the clock has to rest on.
+const MIN_CLOCK_PAIRS: usize = 3;
 
 /// One rank of the trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RankKernels {
     /// Rank number.
     pub rank: u32,
@@ -23,6 +38,8 @@ pub struct RankKernels {
     pub epoch_ns: Option<i64>,
     /// First start and last end of any GPU work, in the report's own time.
     pub captured: Option<(Ns, Ns)>,
+    /// Communicators that it joined during the capture.
+    pub comm_inits: Vec<CommInit>,
 }
 
 /// A kernel and a record of it.
@@ -35,127 +52,114 @@ pub struct Pair {
 }
 
 /// The pairs of one rank and what has no partner.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Found {
     /// In order of events.
     pub pairs: Vec<Pair>,
-    /// Records of operations that ended while the trace ran.
-    pub in_capture: u64,
     /// Kernels without a record, by reason.
-    pub unmatched: BTreeMap<&'static str, u64>,
+    pub alone: BTreeMap<&'static str, u64>,
+    /// Records of operations that ran while the trace did.
+    pub in_capture: u64,
+    /// Those of them without a kernel, by reason.
+    pub records_alone: BTreeMap<&'static str, u64>,
+    /// How far the log's clock is ahead of the trace's, microseconds; `None` if they agree or that cannot be told.
+    pub shift_us: Option<f64>,
 }
 
-/// Host clocks of one machine, read by different programs, agree this well.
-const SLACK_US: f64 = 1000.0;
-/// A record is written within some dump intervals: this many times the usual delay, and never less than [`MIN_DELAY_US`].
-const MAX_DELAYS: f64 = 5.0;
-const MIN_DELAY_US: f64 = 50_000.0;
-
-/// A part of a kernel that has a record of its own: the operation, or one of its sends or receives.
-#[derive(Debug, Clone, Copy)]
-struct Unit {
-    event: usize,
-    bytes: Option<u64>,
+/// Why a kernel has no record.
+mod why {
+    pub const COPIES: &str = "copies of a copy-engine collective, which Inspector does not see";
+    pub const NOT_LOGGED: &str = "not an operation that Inspector records";
+    pub const SELF: &str = "sends to the rank itself only, which are not logged";
+    pub const NO_COMMUNICATOR: &str = "the log has no record of its communicator";
+    pub const NO_OPERATION: &str = "the log has no record of its operation on its communicator";
+    pub const TOO_SMALL: &str = "below the minimum size of Inspector (NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)";
+    pub const BEFORE: &str = "before the first record of its communicator and operation";
+    pub const AFTER: &str = "after the last record of its communicator and operation";
+    pub const LOST: &str = "the record with its number is missing (lost)";
+    pub const MISFIT: &str = "the record with its number has another size";
+    pub const UNSURE: &str = "several records fit equally well";
+    pub const NOWHERE: &str = "no record fits in size, time and duration";
 }
 
-/// Pairs the events of a rank with its records (indices into `logs.ops`).
-pub fn pair(rank: &RankKernels, events: &[Event], records: &[usize], logs: &Collected) -> Found {
-    let mut found = Found::default();
-    if records.is_empty() {
-        return found;
-    }
-    let clock = Clock { epoch_ns: rank.epoch_ns };
-    for (units, candidates) in sequences(events, records, logs) {
-        let list: Vec<&LoggedOp> = candidates.iter().map(|&i| &logs.ops[i]).collect();
-        let limit = clock.delay_limit(&units, events, &list);
-        let mut pairs = align(units.len(), list.len(), |u, r| clock.cost(&units[u], &events[units[u].event], list[r], limit));
-        continue_by_number(&units, &list, &mut pairs);
-        for (unit, partner) in units.iter().zip(pairs) {
-            match partner {
-                Some(r) => found.pairs.push(Pair { event: unit.event, record: candidates[r] }),
-                None => {
-                    *found.unmatched.entry(why_alone(unit, &list)).or_default() += 1;
-                }
-            }
-        }
-    }
-    found.pairs.sort_unstable();
-    let delay = found.pairs.iter().filter_map(|p| clock.delay(&events[p.event], &logs.ops[p.record])).fold(SLACK_US, f64::max);
-    found.in_capture = records.iter().filter(|&&i| clock.is_captured(rank, &logs.ops[i], delay)).count() as u64;
-    found
+/// Why a record of the capture has no kernel.
+mod why_record {
+    pub const NO_KERNEL: &str = "the trace has no kernel of its operation and communicator";
+    pub const ALONE: &str = "no kernel of its operation and communicator fits";
 }
 
-/// Kernels whose times contradict the log, next to a pair: consecutive operations have consecutive numbers, so if the record
-/// with the next number is free and of the same size, it is theirs. Times that are not the operation's own show up as distrust.
-fn continue_by_number(units: &[Unit], list: &[&LoggedOp], pairs: &mut [Option<usize>]) {
-    let mut taken: BTreeSet<usize> = pairs.iter().copied().flatten().collect();
-    let number = |r: usize| list[r].sn.filter(|_| !list[r].p2p);
-    let fits = |unit: &Unit, r: usize, sn: Option<u64>| list.get(r).is_some_and(|found| found.sn == sn && found.bytes == unit.bytes);
-    for u in 1..pairs.len() {
-        if let (None, Some(before)) = (pairs[u], pairs[u - 1])
-            && let Some(sn) = number(before)
-            && fits(&units[u], before + 1, sn.checked_add(1))
-            && taken.insert(before + 1)
-        {
-            pairs[u] = Some(before + 1);
+/// Pairs the events of a rank with the records of `series` (indices into [`Collected::series`]).
+pub fn pair(rank: &RankKernels, events: &[Event], series: &[usize], logs: &Collected) -> Found {
+    let log = Log::new(series, logs);
+    if log.series.is_empty() {
+        return Found::default();
+    }
+    let own = Clock { epoch_ns: rank.epoch_ns, shift_us: 0.0 };
+    let mut clock = own;
+    let mut attempt = Attempt::run(events, &log, clock);
+    if rank.epoch_ns.is_some()
+        && attempt.is_poor(events, logs)
+        && let Some(shift_us) = shift(events, &log, own)
+    {
+        let shifted = Clock { shift_us, ..own };
+        let other = Attempt::run(events, &log, shifted);
+        if other.agreeing(events, logs).0 > attempt.agreeing(events, logs).0 {
+            (clock, attempt) = (shifted, other);
         }
     }
-    for u in (0..pairs.len().saturating_sub(1)).rev() {
-        if let (None, Some(after)) = (pairs[u], pairs[u + 1])
-            && let (Some(sn), Some(previous)) = (number(after), after.checked_sub(1))
-            && fits(&units[u], previous, sn.checked_sub(1))
-            && taken.insert(previous)
-        {
-            pairs[u] = Some(previous);
-        }
-    }
+    attempt.finish(rank, events, &log, clock)
 }
 
-fn why_alone(unit: &Unit, list: &[&LoggedOp]) -> &'static str {
-    if list.is_empty() {
-        "the log has no record of this operation on this communicator"
-    } else if unit.bytes.is_some() && list.iter().all(|r| r.bytes != unit.bytes) {
-        "no record of this size"
-    } else {
-        "no record at this time and place in the order (lost, or below the minimum size)"
+/// How far the log's clock is ahead of the trace's, if sizes and durations alone leave no doubt which record is which kernel.
+fn shift(events: &[Event], log: &Log<'_>, clock: Clock) -> Option<f64> {
+    let timeless = Attempt::run(events, log, Clock { epoch_ns: None, ..clock });
+    let (agreeing, timed) = timeless.agreeing(events, log.logs);
+    if agreeing < MIN_CLOCK_PAIRS || (timed - agreeing) as f64 > MAX_DISAGREEING * timed as f64 {
+        return None;
     }
+    // A record is written some time after its operation ended: the shortest delay is closest to the shift.
+    let delay = |p: &Pair| Some(log.logs.ops[p.record].written_us? as f64 - clock.end_us(&events[p.event])?);
+    timeless.pairs.iter().filter_map(delay).min_by(f64::total_cmp)
 }
 
-/// Kernels and records that can belong together, each in order: one sequence for each communicator and operation.
-fn sequences(events: &[Event], records: &[usize], logs: &Collected) -> Vec<(Vec<Unit>, Vec<usize>)> {
-    type Key = (Option<String>, CommOp);
-    let by_payload = events.iter().any(|event| event.comm.is_some());
-    let mut kernels: BTreeMap<Key, Vec<Unit>> = BTreeMap::new();
-    for (i, event) in events.iter().enumerate() {
-        let comm = event.comm.map(logged_id);
-        let n = records
-            .iter()
-            .map(|&r| &logs.origins[logs.ops[r].origin])
-            .find(|origin| comm.as_ref().is_none_or(|id| *id == origin.comm_id))
-            .map_or(0, |origin| origin.n_ranks);
-        for (op, count, bytes) in parts(event, n) {
-            kernels.entry((comm.clone(), op)).or_default().extend((0..count).map(|_| Unit { event: i, bytes }));
+/// The series of one rank, with the time in which each record's operation ended.
+struct Log<'a> {
+    logs: &'a Collected,
+    series: Vec<usize>,
+    /// For each of them.
+    ended: Vec<Vec<Ended>>,
+    /// No record is smaller.
+    smallest: u64,
+}
+
+impl<'a> Log<'a> {
+    fn new(series: &[usize], logs: &'a Collected) -> Log<'a> {
+        let ops = || series.iter().flat_map(|&s| &logs.ops[logs.series[s].ops.clone()]);
+        let passes = Passes::new(ops().filter_map(|op| op.written_us).collect());
+        let ended = series.iter().map(|&s| logs.ops[logs.series[s].ops.clone()].iter().map(|op| Ended::of(op, &passes)).collect());
+        Log { logs, series: series.to_vec(), ended: ended.collect(), smallest: ops().filter_map(|op| op.bytes).min().unwrap_or(0) }
+    }
+
+    /// Series `s` as a sequence of numbers.
+    fn sequence(&self, s: usize) -> Sequence<'_> {
+        Sequence::new(&self.logs.ops[self.logs.series[self.series[s]].ops.clone()], &self.ended[s])
+    }
+
+    fn kind(&self, s: usize) -> Kind {
+        self.logs.series[self.series[s]].kind
+    }
+
+    fn origin(&self, s: usize) -> &'a Origin {
+        &self.logs.origins[self.logs.series[self.series[s]].origin]
+    }
+
+    /// True if operations of this size are not tracked.
+    fn ignores(&self, size: Size) -> bool {
+        match size {
+            Size::Exactly(bytes) | Size::AtMost(bytes) => bytes < MIN_SIZE && self.smallest >= MIN_SIZE,
+            Size::Unknown => false,
         }
     }
-    let mut lists = Vec::new();
-    for ((comm, op), units) in kernels {
-        let mut candidates: Vec<usize> = records
-            .iter()
-            .copied()
-            .filter(|&r| {
-                let record = &logs.ops[r];
-                let same_comm = comm.as_ref().is_none_or(|id| logs.origins[record.origin].comm_id == *id);
-                record.op == op && (same_comm || !by_payload)
-            })
-            .collect();
-        // Within a communicator the sequence number is the order; between communicators only the time of writing is.
-        match comm {
-            Some(_) => candidates.sort_by_key(|&r| (logs.ops[r].sn, r)),
-            None => candidates.sort_by_key(|&r| (logs.ops[r].written_us, logs.ops[r].sn, r)),
-        }
-        lists.push((units, candidates));
-    }
-    lists
 }
 
 /// A communicator id as Inspector prints it: `0x%lx`, cut to 16 characters.
@@ -165,81 +169,289 @@ pub fn logged_id(comm: u64) -> String {
     text
 }
 
-/// What records a kernel has: one of its operation; for sends and receives one each, and for an AllToAll, Gather or Scatter
-/// one send and one receive for each peer. `n` is the size of the communicator.
-fn parts(event: &Event, n: u32) -> Vec<(CommOp, usize, Option<u64>)> {
-    let one = |count: usize| event.bytes.filter(|_| count == 1);
+/// What records a kernel has, or why it has none. `origin` is its place in its communicator, if that is known.
+fn parts(event: &Event, origin: Option<&Origin>) -> Result<(Kind, Vec<Part>), &'static str> {
+    if event.name == NameId::NONE {
+        return Err(why::COPIES);
+    }
+    let part = |op, count: usize, size| Part { op, count: u32::try_from(count).unwrap_or(u32::MAX), size };
+    let whole = event.bytes.map_or(Size::Unknown, Size::Exactly);
+    let shared = event.bytes.map_or(Size::Unknown, Size::AtMost);
     match event.op {
+        CommOp::Other => Err(why::NOT_LOGGED),
+        CommOp::SendRecv if event.sends == 0 && event.receives == 0 => Ok((Kind::P2p, Vec::new())),
+        // What a rank sends to itself has a number, but no record: it is among the parts, and its record is never there.
         CommOp::SendRecv => {
-            let (sends, receives) = (event.sends as usize, event.receives as usize);
-            vec![(CommOp::Send, sends, one(sends)), (CommOp::Recv, receives, one(receives))]
+            let size = if event.members == 1 { whole } else { shared };
+            let parts = [part(CommOp::Send, event.sends as usize, size), part(CommOp::Recv, event.receives as usize, size)];
+            Ok((Kind::P2p, parts.into_iter().filter(|part| part.count > 0).collect()))
         }
         CommOp::AllToAll => {
-            let peers = n.saturating_sub(1) as usize;
-            vec![(CommOp::Send, peers, event.bytes), (CommOp::Recv, peers, event.bytes)]
+            let n = origin.map_or(0, |o| o.n_ranks as usize);
+            let parts = [part(CommOp::Send, n, whole), part(CommOp::Recv, n, whole)];
+            Ok((Kind::P2p, parts.into_iter().filter(|part| part.count > 0).collect()))
         }
-        op => vec![(op, 1, event.bytes)],
+        // How many records the root has differs from the others, and who it is is not known here.
+        CommOp::Gather | CommOp::Scatter => Ok((Kind::P2p, Vec::new())),
+        op if event.members > 1 => Ok((Kind::Coll(op), vec![part(op, event.members, shared)])),
+        op => Ok((Kind::Coll(op), vec![part(op, 1, whole)])),
     }
 }
 
-/// Compares times of the trace with those of the log, in Unix microseconds.
-struct Clock {
-    epoch_ns: Option<i64>,
+fn block(events: &[Event], event: usize, clock: Clock, parts: Vec<Part>) -> Block {
+    Block { event, end_us: clock.end_us(&events[event]), duration_us: events[event].duration() as f64 / 1e3, parts }
 }
 
-impl Clock {
-    fn us(&self, at: Ns) -> Option<f64> {
-        self.epoch_ns.map(|epoch| at.saturating_add(epoch) as f64 / 1e3)
+/// One try to pair everything with a given clock.
+struct Attempt<'a> {
+    log: &'a Log<'a>,
+    clock: Clock,
+    pairs: Vec<Pair>,
+    used: HashSet<usize>,
+    /// For each event why it is alone; `None` if it is paired.
+    why: Vec<Option<&'static str>>,
+    /// Series whose communicator and operation the trace has kernels of.
+    met: BTreeSet<usize>,
+}
+
+impl<'a> Attempt<'a> {
+    fn run(events: &[Event], log: &'a Log<'a>, clock: Clock) -> Attempt<'a> {
+        let why = vec![Some(why::NOWHERE); events.len()];
+        let mut attempt = Attempt { log, clock, pairs: Vec::new(), used: HashSet::new(), why, met: BTreeSet::new() };
+        attempt.known_communicators(events);
+        attempt.unknown_communicators(events);
+        attempt.leftovers(events);
+        attempt.pairs.sort_unstable();
+        attempt
     }
 
-    /// From the end of a kernel to the writing of a record.
-    fn delay(&self, event: &Event, record: &LoggedOp) -> Option<f64> {
-        Some(record.written_us? as f64 - self.us(event.end)?)
-    }
-
-    /// How late a record may be written: from the delays to the next record after each kernel.
-    fn delay_limit(&self, units: &[Unit], events: &[Event], list: &[&LoggedOp]) -> f64 {
-        let mut written: Vec<i64> = list.iter().filter_map(|r| r.written_us).collect();
-        written.sort_unstable();
-        let next = |unit: &Unit| -> Option<f64> {
-            let end = self.us(events[unit.event].end)?;
-            let after = written.get(written.partition_point(|&w| (w as f64) < end))?;
-            Some(*after as f64 - end)
-        };
-        let delays: Vec<f64> = units.iter().filter_map(next).collect();
-        stats::quantile(&delays, 0.9).map_or(f64::INFINITY, |usual| (usual * MAX_DELAYS).max(MIN_DELAY_US))
-    }
-
-    /// `None` if the record cannot be of this kernel; else how unlike their durations are, from 0 to 1.
-    fn cost(&self, unit: &Unit, event: &Event, record: &LoggedOp, limit: f64) -> Option<f64> {
-        if unit.bytes.is_some() && record.bytes.is_some() && unit.bytes != record.bytes {
-            return None;
+    /// Kernels whose payload names their communicator.
+    fn known_communicators(&mut self, events: &[Event]) {
+        let log = self.log;
+        let mut origins: BTreeMap<&str, &Origin> = BTreeMap::new();
+        for origin in (0..log.series.len()).map(|s| log.origin(s)) {
+            origins.entry(&origin.comm_id).or_insert(origin);
         }
-        if let Some(delay) = self.delay(event, record)
-            && !(-SLACK_US..=limit).contains(&delay)
-        {
-            return None;
-        }
-        if let (Some(stamps), Some(start), Some(end)) = (&record.stamps, self.us(event.start), self.us(event.end)) {
-            // Verbose records bracket the kernel: enqueued before it started, noticed after it ended.
-            let noticed = stamps.channels.iter().filter_map(|c| c.stop_us).max();
-            if stamps.start_us.is_some_and(|t| t as f64 > start + SLACK_US) || noticed.is_some_and(|t| (t as f64) < end - SLACK_US) {
-                return None;
+        let mut groups: BTreeMap<(&str, Kind), Vec<Block>> = BTreeMap::new();
+        for (e, event) in events.iter().enumerate() {
+            let Some(comm) = event.comm.map(logged_id) else { continue };
+            let known = origins.get_key_value(comm.as_str());
+            let parts = parts(event, known.map(|(_, origin)| *origin));
+            let (kind, parts) = match (parts, known) {
+                (Err(why), _) => {
+                    self.why[e] = Some(why);
+                    continue;
+                }
+                (_, None) => {
+                    self.why[e] = Some(why::NO_COMMUNICATOR);
+                    continue;
+                }
+                (Ok(found), Some(_)) => found,
+            };
+            // Sends and receives that are not tracked have no number either; collectives have.
+            if kind == Kind::P2p && !parts.is_empty() && parts.iter().all(|part| log.ignores(part.size)) {
+                self.why[e] = Some(why::TOO_SMALL);
+                continue;
+            }
+            if let Some((comm, _)) = known {
+                groups.entry((comm, kind)).or_default().push(block(events, e, self.clock, parts));
             }
         }
-        let kernel = event.duration() as f64 / 1e3;
-        Some(record.exec_us.map_or(1.0, |us| ((us - kernel).abs() / kernel.max(us).max(1.0)).min(1.0)))
-    }
-
-    /// True if the operation ended while GPU work was captured; a plain record is written up to `delay` later.
-    fn is_captured(&self, rank: &RankKernels, record: &LoggedOp, delay: f64) -> bool {
-        let bounds = rank.captured.and_then(|(first, last)| Some((self.us(first)?, self.us(last)?)));
-        let Some((first, last)) = bounds else { return false };
-        let noticed = record.stamps.as_ref().and_then(|s| s.channels.iter().filter_map(|c| c.stop_us).max());
-        match (noticed, record.written_us) {
-            (Some(at), _) => (first - SLACK_US..=last + SLACK_US).contains(&(at as f64)),
-            (None, Some(at)) => (first..=last + delay).contains(&(at as f64)),
-            (None, None) => false,
+        for ((comm, kind), blocks) in groups {
+            let own: Vec<usize> = (0..log.series.len()).filter(|&s| log.kind(s) == kind && log.origin(s).comm_id == comm).collect();
+            self.met.extend(&own);
+            if own.is_empty() {
+                self.no_series(&blocks);
+            } else if blocks.iter().all(|block| !block.parts.is_empty()) {
+                self.best_of(&blocks, &own);
+                let rank = origins.get(comm).map_or(0, |origin| i64::from(origin.rank));
+                let lost = blocks.iter().filter(|block| self.why[block.event] == Some(why::LOST) && events[block.event].peers == [rank]);
+                lost.map(|block| block.event).collect::<Vec<_>>().into_iter().for_each(|e| self.why[e] = Some(why::SELF));
+            }
         }
     }
+
+    /// Kernels of which only the name is known. Each stream serves one communicator, or all serve the same.
+    fn unknown_communicators(&mut self, events: &[Event]) {
+        let (log, clock) = (self.log, self.clock);
+        let mut groups: BTreeMap<Kind, BTreeMap<u32, Vec<usize>>> = BTreeMap::new();
+        for (e, event) in events.iter().enumerate().filter(|(_, event)| event.comm.is_none()) {
+            match parts(event, None) {
+                Ok((kind, _)) => groups.entry(kind).or_default().entry(event.stream).or_default().push(e),
+                Err(why) => self.why[e] = Some(why),
+            }
+        }
+        for (kind, streams) in groups {
+            let own: Vec<usize> = (0..log.series.len()).filter(|&s| log.kind(s) == kind).collect();
+            let blocks = |list: &[usize]| -> Vec<Block> {
+                let parts = |e: usize| parts(&events[e], None).map(|(_, parts)| parts).unwrap_or_default();
+                list.iter().map(|&e| block(events, e, clock, parts(e))).collect()
+            };
+            let by_stream: Vec<Vec<Block>> = streams.values().map(|list| blocks(list)).collect();
+            if own.is_empty() {
+                by_stream.iter().for_each(|blocks| self.no_series(blocks));
+                continue;
+            }
+            self.met.extend(&own);
+            if kind == Kind::P2p || by_stream.len() * own.len() > MOST_TRIALS {
+                continue;
+            }
+            let mut all: Vec<usize> = streams.into_values().flatten().collect();
+            all.sort_unstable();
+            let merged = vec![blocks(&all)];
+            let apart = assign(&by_stream, &own, log);
+            let together = if by_stream.len() > 1 { assign(&merged, &own, log) } else { Vec::new() };
+            let total = |list: &[Trial]| list.iter().map(|trial| trial.placed.score).sum::<f64>();
+            let (lists, trials) = if total(&together) > total(&apart) { (&merged, together) } else { (&by_stream, apart) };
+            for trial in trials {
+                self.accept(&lists[trial.list], trial.series, trial.placed);
+            }
+        }
+    }
+
+    fn no_series(&mut self, blocks: &[Block]) {
+        for block in blocks {
+            let small = !block.parts.is_empty() && block.parts.iter().all(|part| self.log.ignores(part.size));
+            self.why[block.event] = Some(if small { why::TOO_SMALL } else { why::NO_OPERATION });
+        }
+    }
+
+    /// Places blocks in the one of several series that they fit best.
+    fn best_of(&mut self, blocks: &[Block], series: &[usize]) {
+        let placed = series.iter().map(|&s| (s, place(blocks, &self.log.sequence(s))));
+        let best = placed.reduce(|best, other| if other.1.score > best.1.score { other } else { best });
+        if let Some((s, placed)) = best {
+            self.accept(blocks, s, placed);
+        }
+    }
+
+    fn accept(&mut self, blocks: &[Block], s: usize, placed: Placed) {
+        let log = self.log;
+        let first = log.logs.series[log.series[s]].ops.start;
+        let bounds = log.sequence(s).bounds();
+        for (block, outcome) in blocks.iter().zip(placed.outcomes) {
+            self.why[block.event] = match outcome {
+                Outcome::Paired(records) => {
+                    let free: Vec<usize> = records.iter().map(|r| first + r).filter(|r| self.used.insert(*r)).collect();
+                    self.pairs.extend(free.iter().map(|&record| Pair { event: block.event, record }));
+                    free.is_empty().then_some(why::UNSURE)
+                }
+                Outcome::Absent(_) if block.parts.iter().all(|part| log.ignores(part.size)) => Some(why::TOO_SMALL),
+                Outcome::Absent(number) => Some(match bounds {
+                    Some((first, _)) if number < first => why::BEFORE,
+                    Some((_, last)) if number > last => why::AFTER,
+                    _ => why::LOST,
+                }),
+                Outcome::Misfit => Some(why::MISFIT),
+                Outcome::Unsure => Some(why::UNSURE),
+                Outcome::Nowhere => Some(why::NOWHERE),
+            };
+        }
+    }
+
+    /// What is left of both sides, where one kernel and one record fit nothing but each other.
+    fn leftovers(&mut self, events: &[Event]) {
+        let log = self.log;
+        let open = |why: &Option<&str>| why.is_some_and(|why| [why::NOWHERE, why::UNSURE, why::MISFIT].contains(&why));
+        let lone: Vec<Lone> = (0..events.len())
+            .filter(|&e| open(&self.why[e]))
+            .map(|e| {
+                let block = block(events, e, self.clock, Vec::new());
+                let Event { op, members, bytes, .. } = events[e];
+                let op = if matches!(op, CommOp::AllToAll | CommOp::Gather | CommOp::Scatter) { CommOp::SendRecv } else { op };
+                let size = bytes.map_or(Size::Unknown, |bytes| if members == 1 { Size::Exactly(bytes) } else { Size::AtMost(bytes) });
+                Lone { event: e, end_us: block.end_us, duration_us: block.duration_us, op, size }
+            })
+            .collect();
+        if lone.is_empty() || self.clock.epoch_ns.is_none() {
+            return;
+        }
+        let mut free = Vec::new();
+        for (s, ended) in log.ended.iter().enumerate() {
+            let range = log.logs.series[log.series[s]].ops.clone();
+            let unused = range.zip(ended).filter(|(index, _)| !self.used.contains(index));
+            free.extend(unused.map(|(index, ended)| Free { index, op: &log.logs.ops[index], ended: *ended }));
+        }
+        let belongs = |kernel: &Lone, op: &LoggedOp| {
+            let comm = events[kernel.event].comm.map(logged_id);
+            comm.is_none_or(|comm| log.logs.origins.get(op.origin as usize).is_some_and(|origin| origin.comm_id == comm))
+        };
+        for (kernel, claim) in lone.iter().zip(unique(&lone, &free, belongs)) {
+            match claim {
+                Claim::Own(record) => {
+                    self.used.insert(record);
+                    self.pairs.push(Pair { event: kernel.event, record });
+                    self.why[kernel.event] = None;
+                }
+                Claim::Unsure => self.why[kernel.event] = Some(why::UNSURE),
+                Claim::None => {}
+            }
+        }
+    }
+
+    /// Pairs whose durations agree, and pairs with a duration by the GPU's timer.
+    fn agreeing(&self, events: &[Event], logs: &Collected) -> (usize, usize) {
+        let timed = self.pairs.iter().filter(|p| logs.ops[p.record].is_gpu_timed());
+        let verdicts: Vec<bool> = timed.filter_map(|p| Some(!disagrees(&events[p.event], logs.ops[p.record].exec_us?))).collect();
+        (verdicts.iter().filter(|agrees| **agrees).count(), verdicts.len())
+    }
+
+    /// True if hardly anything was found, or what was found does not agree: the clock may be wrong.
+    fn is_poor(&self, events: &[Event], logs: &Collected) -> bool {
+        let (agreeing, timed) = self.agreeing(events, logs);
+        let open = self.why.iter().flatten().filter(|why| [why::NOWHERE, why::UNSURE, why::BEFORE, why::AFTER].contains(why)).count();
+        agreeing * 2 < timed || open * 2 > events.len()
+    }
+
+    fn finish(self, rank: &RankKernels, events: &[Event], log: &Log<'_>, clock: Clock) -> Found {
+        let mut found = Found { pairs: self.pairs, shift_us: (clock.shift_us != 0.0).then_some(clock.shift_us), ..Found::default() };
+        for why in self.why.into_iter().flatten() {
+            *found.alone.entry(why).or_default() += 1;
+        }
+        let captured = rank.captured.and_then(|(first, last)| Some((clock.us(first)?, clock.us(last)?)));
+        for (s, ended) in log.ended.iter().enumerate() {
+            let range = log.logs.series[log.series[s]].ops.clone();
+            // Between the first and the last paired number; without pairs, only what certainly ran while the trace did.
+            let paired = range.clone().filter(|index| self.used.contains(index));
+            let inside: Vec<usize> = match (paired.clone().min(), paired.max(), captured) {
+                (Some(first), Some(last), _) => (first..=last).collect(),
+                (_, _, Some((first, last))) => {
+                    range.zip(ended).filter(|(_, ended)| ended.after >= first && ended.by <= last).map(|(index, _)| index).collect()
+                }
+                _ => Vec::new(),
+            };
+            let alone = inside.iter().filter(|index| !self.used.contains(index)).count() as u64;
+            found.in_capture += inside.len() as u64;
+            if alone > 0 {
+                let why = if self.met.contains(&s) { why_record::ALONE } else { why_record::NO_KERNEL };
+                *found.records_alone.entry(why).or_default() += alone;
+            }
+        }
+        debug_assert!(events.len() >= found.alone.values().sum::<u64>() as usize);
+        found
+    }
+}
+
+/// A list of blocks placed in a series.
+struct Trial {
+    list: usize,
+    series: usize,
+    placed: Placed,
+}
+
+/// Gives each list of blocks a series of its own, the best fitting first.
+fn assign(lists: &[Vec<Block>], series: &[usize], log: &Log<'_>) -> Vec<Trial> {
+    let mut trials: Vec<Trial> = Vec::new();
+    for (list, blocks) in lists.iter().enumerate() {
+        trials.extend(series.iter().map(|&s| Trial { list, series: s, placed: place(blocks, &log.sequence(s)) }));
+    }
+    trials.sort_by(|a, b| b.placed.score.total_cmp(&a.placed.score).then((a.list, a.series).cmp(&(b.list, b.series))));
+    let (mut lists_done, mut series_done) = (BTreeSet::new(), BTreeSet::new());
+    trials.retain(|trial| {
+        !lists_done.contains(&trial.list) && !series_done.contains(&trial.series) && {
+            lists_done.insert(trial.list);
+            series_done.insert(trial.series)
+        }
+    });
+    trials
 }

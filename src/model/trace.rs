@@ -207,10 +207,14 @@ pub struct RankTrace {
     pub ranges: Vec<Range>,
     /// NCCL calls in order of (start, end).
     pub nccl: Vec<NcclCall>,
+    /// Operations as they ran on the GPU according to advanced NCCL tracing, in order of (start, end); times are the GPU's.
+    pub gpu_operations: Vec<NcclCall>,
     /// Communicators that this rank joined during the capture.
     pub comm_inits: Vec<CommInit>,
     /// True if NCCL ranges carry payloads (communicator id, bytes).
     pub has_payloads: bool,
     /// Kernel names and range texts of the whole report.
     pub names: std::sync::Arc<Names>,
+    /// The library that each communication kernel belongs to.
+    pub families: std::sync::Arc<std::collections::HashMap<NameId, &'static str>>,
 }

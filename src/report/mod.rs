@@ -282,7 +282,7 @@ pub struct StepWait {
 }
 
 /// What Inspector logs add to the trace.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct InspectorMerge {
     /// Log files read.
     pub files: usize,
@@ -292,6 +292,12 @@ pub struct InspectorMerge {
     pub formats: Vec<String>,
     /// Lines that could not be used.
     pub bad_lines: u64,
+    /// Records of the traced processes that stood in the logs before and were left out.
+    pub repeated_records: u64,
+    /// Records of the traced processes whose operation has no known name (`Invalid`).
+    pub unnamed_records: u64,
+    /// Records of the traced processes that Inspector says it dropped (`dump_stats`), in the whole run.
+    pub dropped: u64,
     /// Ranks of the report without a log.
     pub missing_ranks: Vec<u32>,
     /// Coverage by rank.
@@ -300,14 +306,43 @@ pub struct InspectorMerge {
     pub pairs: Vec<InspectorPair>,
     /// Difference of durations over all pairs, microseconds.
     pub duration_delta_us: Option<DeltaUs>,
+    /// The part of the logged time that was captured; `None` if nothing was paired.
+    pub window: Option<LoggedWindow>,
+    /// The numbers that were captured, by communicator and collective.
+    pub captured: Vec<Captured>,
     /// Whether the logged times are those of the kernels, by communicator.
     pub trust: Vec<CommTrust>,
     /// The captured operations beside the rest of the run, by communicator, operation and size.
     pub typical: Vec<Typical>,
     /// How evenly channels work, if the logs are verbose.
     pub channel_imbalance: Option<ChannelImbalance>,
-    /// Reasons for kernels that were not paired, with counts.
+    /// Kernels that were not paired, by reason: one for each.
     pub unmatched: BTreeMap<String, u64>,
+    /// Records inside the capture that were not paired, by reason: one for each.
+    pub unmatched_records: BTreeMap<String, u64>,
+}
+
+/// The captured part of the logged time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LoggedWindow {
+    /// From the first to the last writing of the traced processes, microseconds.
+    pub logged_us: f64,
+    /// Where the capture begins, as a share of it.
+    pub from_share: f64,
+    /// Where it ends.
+    pub to_share: f64,
+}
+
+/// The captured numbers of one collective of one communicator, and all that the logs have.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Captured {
+    pub comm_id: String,
+    pub op: String,
+    pub first_sn: u64,
+    pub last_sn: u64,
+    pub first_logged_sn: u64,
+    pub last_logged_sn: u64,
 }
 
 /// How far the times that Inspector logged for a communicator are those of its kernels.
@@ -319,6 +354,8 @@ pub struct CommTrust {
     pub pairs: u64,
     /// Pairs that differ by more than 10 us and 5 %.
     pub disagreeing: u64,
+    /// Those of them whose time is not by the GPU's timer.
+    pub disagreeing_by_host: u64,
     /// Differences, microseconds.
     pub duration_delta_us: Option<DeltaUs>,
     /// False if more than a tenth differ: its bandwidths are not given then.
@@ -332,20 +369,27 @@ pub struct Typical {
     pub comm_id: String,
     pub op: String,
     pub bytes: u64,
-    /// Operations inside the capture.
+    /// Ranks whose records are compared; with fewer than all, waiting for the others is part of the times.
+    pub ranks_logged: u32,
+    /// Ranks of the communicator.
+    pub n_ranks: u32,
+    /// Operations from the first to the last captured one.
     pub captured: u64,
     /// busbw of the shortest time over ranks, median, decimal GB/s.
     pub captured_busbw_gbs: Option<f64>,
     /// Longest minus shortest time over ranks, median, microseconds.
     pub captured_wait_us: Option<f64>,
-    /// Operations outside the capture.
+    /// Operations before and after them.
     pub rest: u64,
     pub rest_busbw_gbs: Option<f64>,
     pub rest_busbw_p5_gbs: Option<f64>,
     pub rest_busbw_p95_gbs: Option<f64>,
     pub rest_wait_us: Option<f64>,
-    /// `typical` if the captured median lies between the 5th and the 95th percentile of the rest.
+    /// Of the captured operations: `typical`, `faster` or `slower`. They differ if their median bandwidth lies further from that of the rest than
+    /// 5 % and two scaled median absolute deviations of it.
     pub verdict: Option<String>,
+    /// Of their waits: `typical`, `longer` or `shorter`, in the same way; the 5 % are of the operation with its wait.
+    pub wait_verdict: Option<String>,
     /// Why there is no verdict.
     pub reason: Option<String>,
 }
@@ -365,16 +409,21 @@ pub struct ChannelImbalance {
 #[allow(missing_docs)]
 pub struct InspectorRank {
     pub rank: u32,
-    /// Communication kernels inside step windows.
+    /// Communication kernels of the whole capture, inside step windows or not.
     pub kernels: u64,
-    /// Kernels with a record.
+    /// Kernels with at least one record.
     pub paired: u64,
     /// Records of this rank in the whole log.
     pub records: u64,
-    /// Records inside the capture window.
+    /// Records inside the capture: of each communicator and operation from the first to the last paired number; where nothing is paired,
+    /// those that can only have run while the trace did.
     pub records_in_capture: u64,
+    /// Kernels without a record.
     pub unmatched_kernels: u64,
+    /// Records inside the capture without a kernel.
     pub unmatched_records: u64,
+    /// How far the log's clock is ahead of the trace's, microseconds, if they do not agree.
+    pub clock_shift_us: Option<f64>,
 }
 
 /// One kernel and its record.

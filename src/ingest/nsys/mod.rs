@@ -19,7 +19,7 @@ use std::sync::Arc;
 use regex::Regex;
 
 use self::db::Db;
-use self::gpu_work::{DeviceKey, GpuWork, Oddities, pid_of};
+use self::gpu_work::{DeviceKey, GpuWork, KernelNames, Oddities, pid_of};
 use self::launches::LaunchTable;
 use self::metadata::Metadata;
 use self::ranges::{CallIndex, Found, ProcessRanges, Wanted};
@@ -93,7 +93,8 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
     let mut names = Names::default();
     let strings: HashSet<i64> = work.kernel_names.iter().flat_map(|k| [k.short, k.demangled]).flatten().collect();
     let mut found = ranges::read(&db, &Wanted { step: options.step, strings }, meta.zero, &mut names)?;
-    let kernels = kernel_classes(&work, &found, &mut names, options.classifier);
+    let (kernels, families) = kernel_classes(&work, &found, &mut names, options.classifier);
+    let families = Arc::new(families);
 
     let mut tables: HashMap<u64, LaunchTable> = HashMap::new();
     for process in ranked.iter().map(|key| key.process).collect::<HashSet<u64>>() {
@@ -144,9 +145,11 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
                 ops,
                 ranges: ranges.steps.clone(),
                 nccl: ranges.nccl.clone(),
+                gpu_operations: ranges.gpu_operations.clone(),
                 comm_inits: inits,
                 has_payloads: ranges.nccl.iter().any(|call| call.comm.is_some()),
                 names: Arc::clone(&names),
+                families: Arc::clone(&families),
             },
             clues,
         });
@@ -174,19 +177,29 @@ fn no_gpu_work(path: &Path, work: &GpuWork) -> Error {
     Error::input(path, fact).with_hint("capture with --trace=cuda,nvtx and let the captured part reach the training steps")
 }
 
-/// Name and class of each distinct kernel.
-fn kernel_classes(work: &GpuWork, found: &Found, names: &mut Names, classifier: &Classifier) -> Vec<(NameId, Class)> {
-    work.kernel_names
-        .iter()
-        .map(|kernel| {
-            let string = |id: Option<i64>| id.and_then(|id| found.strings.get(&id)).copied();
-            let short = string(kernel.short).or(string(kernel.demangled));
-            let name = short.unwrap_or_else(|| names.intern("(kernel without a name)"));
-            let demangled = string(kernel.demangled).map_or("", |id| names.get(id));
-            let class = if classifier.kernel(names.get(name), demangled).is_some() { Class::Comm } else { Class::Compute };
-            (name, class)
-        })
-        .collect()
+/// Name and class of each distinct kernel, and the library of those that communicate.
+fn kernel_classes(
+    work: &GpuWork,
+    found: &Found,
+    names: &mut Names,
+    classifier: &Classifier,
+) -> (Vec<(NameId, Class)>, HashMap<NameId, &'static str>) {
+    let mut families = HashMap::new();
+    let mut class_of = |kernel: &KernelNames| {
+        let string = |id: Option<i64>| id.and_then(|id| found.strings.get(&id)).copied();
+        let short = string(kernel.short).or(string(kernel.demangled));
+        let name = short.unwrap_or_else(|| names.intern("(kernel without a name)"));
+        let demangled = string(kernel.demangled).map_or("", |id| names.get(id));
+        match classifier.kernel(names.get(name), demangled) {
+            Some(family) => {
+                families.insert(name, family.label());
+                (name, Class::Comm)
+            }
+            None => (name, Class::Compute),
+        }
+    };
+    let kernels = work.kernel_names.iter().map(&mut class_of).collect();
+    (kernels, families)
 }
 
 fn describe(db: &Db, meta: &Metadata, work: &GpuWork, found: &Found, api_rows: u64) -> Input {

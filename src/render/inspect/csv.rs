@@ -1,8 +1,9 @@
 //! An inspection as comma-separated values: one row an operation, or a row for each pair of jobs with `--against`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use crate::inspect::{Against, Inspection, Operation};
+use crate::inspect::{Against, Communicator, Inspection, Operation};
 use crate::model::CommOp;
 use crate::model::metric::Num;
 use crate::model::record::{busbw_gbs, comm_class};
@@ -56,8 +57,9 @@ pub(super) fn print(view: &Inspection) -> String {
         return out;
     }
     record(&mut out, HEAD.into_iter().map(Cow::Borrowed));
+    let comms: BTreeMap<&str, &Communicator> = view.communicators.iter().map(|c| (c.comm_id.as_str(), c)).collect();
     for operation in view.seen.iter() {
-        record(&mut out, row(view, &operation).into_iter());
+        record(&mut out, row(comms.get(operation.key.comm_id.as_str()).copied(), &operation).into_iter());
     }
     out
 }
@@ -70,9 +72,8 @@ fn integer<T: ToString>(value: Option<T>) -> Cow<'static, str> {
     Cow::Owned(value.map_or_else(String::new, |v| v.to_string()))
 }
 
-fn row<'a>(view: &'a Inspection, operation: &Operation<'a>) -> Vec<Cow<'a, str>> {
+fn row<'a>(comm: Option<&'a Communicator>, operation: &Operation<'a>) -> Vec<Cow<'a, str>> {
     let key = operation.key;
-    let comm = view.communicators.iter().find(|c| c.comm_id == key.comm_id);
     let nnodes = comm.and_then(|c| c.nnodes);
     let (shortest, longest) = (operation.shortest_us(), operation.longest_us());
     let complete = operation.is_complete();

@@ -2,6 +2,8 @@
 
 mod csv;
 mod figures;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 mod tables;
 
 use std::path::Path;
@@ -73,7 +75,7 @@ fn facts(view: &Inspection) -> Vec<String> {
         facts.push(units::plural(view.communicators.len(), "communicator"));
         facts.push(units::plural(usize::try_from(view.operations).unwrap_or(usize::MAX), "operation"));
     }
-    facts.push(view.formats.join(", "));
+    facts.push(format!("format {}", view.formats.join(", ")));
     if let (Some(first), Some(last)) = (view.first_us, view.last_us) {
         facts.push(format!("{} UTC and {} on", format_time(first), units::time(last.saturating_sub(first).saturating_mul(1000))));
     }
@@ -120,14 +122,22 @@ fn headline(view: &Inspection) -> Vec<String> {
 
 fn against_sentence(against: &crate::inspect::Against) -> String {
     let count = |verdict: Verdict| against.rows.iter().filter(|row| row.verdict == verdict).count();
-    let (slower, faster) = (count(Verdict::Slower), count(Verdict::Faster));
-    format!(
-        "Of {} that both jobs run, {} slower here than in the other job, {} faster, {} within 5 % or the spread of a job.",
-        units::plural(against.rows.len(), "operation and size").replace("sizes", "size"),
-        if slower == 1 { "1 is".to_owned() } else { format!("{slower} are") },
-        faster,
-        count(Verdict::Same) + count(Verdict::WithinSpread)
-    )
+    let parts: Vec<String> = [
+        (count(Verdict::Slower), "slower than in the other job"),
+        (count(Verdict::Faster), "faster"),
+        (count(Verdict::Same), "the same within 5 %"),
+        (count(Verdict::WithinSpread), "within the spread of a job"),
+        (count(Verdict::TooFew), "too rare to tell"),
+        (count(Verdict::Unknown), "without a bandwidth"),
+    ]
+    .into_iter()
+    .filter(|(n, _)| *n > 0)
+    .map(|(n, what)| format!("{} {what}", units::count(n as u64)))
+    .collect();
+    match against.rows.len() {
+        0 => "The two jobs have no operation of one size on one kind of communicator in common.".to_owned(),
+        n => format!("Both jobs run {}: {}.", many(n, "operation and size", "operations and sizes"), parts.join(", ")),
+    }
 }
 
 fn many(n: usize, one: &str, several: &str) -> String {

@@ -1,0 +1,341 @@
+//! Where the kernels of a trace stand in a numbered sequence of records.
+//!
+//! Consecutive operations have consecutive numbers, also where records were lost. So the place of all kernels is one offset:
+//!
+//! ```text
+//! kernel      0    1    2    3                        offset 5: sizes, times, durations agree
+//! number      5    6    7    8    9   10              offset 6: they do not
+//! record      r    r    -    r    r    r              kernel 2 has no record: 7 was lost
+//! ```
+//! If the trace lost kernels, the offset grows on the way. The best way through the offsets is found by dynamic programming over
+//! those that most kernels vote for; a stretch whose best offset is not clearly better than every other is left alone.
+
+use std::collections::HashMap;
+
+use super::clock::Ended;
+use super::collect::LoggedOp;
+use crate::model::CommOp;
+
+/// A logged size that is the kernel's own speaks for a pair this much.
+const SAME_SIZE: f64 = 0.25;
+/// A time that fits speaks for it, one that lies further outside speaks against it.
+const TIME_INSIDE: f64 = 0.5;
+const TIME_OUTSIDE: f64 = -1.0;
+/// How far outside counts in full, microseconds: the proxy thread notices late, and clocks differ a little. Usually they agree within
+/// some ten microseconds, so closeness counts by its logarithm, from this on.
+const LATE_US: f64 = 5_000.0;
+const PROMPT_US: f64 = 50.0;
+/// Durations by the GPU's own timer differ by some microseconds; twice as much still says something.
+const CLOSE_US: f64 = 10.0;
+/// The record at a kernel's place has another size or operation.
+const MISFIT: f64 = -2.0;
+/// What a change of the offset has to gain.
+const CHANGE: f64 = 3.0;
+/// How much better than any other the best offset of n kernels must be: chance agreement grows with the root of n.
+const MARGIN: f64 = 0.3;
+
+/// Kernels that are asked for their vote.
+const VOTERS: usize = 32;
+/// Votes after which no further kernel is asked.
+const VOTES: usize = 1 << 20;
+/// A kernel that would cast more votes than this has none.
+const MOST_VOTES: usize = 1 << 22;
+/// Offsets that are followed.
+const OFFSETS: usize = 64;
+/// Cells of the table; fewer offsets are followed through longer traces.
+const CELLS: usize = 1 << 25;
+
+/// What a kernel says about the size of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// It is this.
+    Exactly(u64),
+    /// It is one of several that add up to this.
+    AtMost(u64),
+    /// Nothing.
+    Unknown,
+}
+
+impl Size {
+    /// True if a record of `bytes` can be meant.
+    pub fn allows(self, bytes: Option<u64>) -> bool {
+        match (self, bytes) {
+            (Size::Exactly(own), Some(logged)) => own == logged,
+            (Size::AtMost(own), Some(logged)) => logged <= own,
+            _ => true,
+        }
+    }
+}
+
+/// Operations of one kernel that have a record each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// What is logged.
+    pub op: CommOp,
+    /// How often.
+    pub count: u32,
+    /// Its size.
+    pub size: Size,
+}
+
+/// What is known of a kernel before it is placed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// Index of the event.
+    pub event: usize,
+    /// When it ended, Unix microseconds of the log's clock, if that is known.
+    pub end_us: Option<f64>,
+    /// Its duration, microseconds.
+    pub duration_us: f64,
+    /// What it carries: one collective, or sends and receives (two entries at most).
+    pub parts: Vec<Part>,
+}
+
+impl Block {
+    fn width(&self) -> i64 {
+        self.parts.iter().map(|part| i64::from(part.count)).sum()
+    }
+
+    /// How well a record fits the kernel; `None` if it cannot be of it.
+    fn fit(&self, part: &Part, op: &LoggedOp, ended: Ended) -> Option<f64> {
+        if part.op != op.op || !part.size.allows(op.bytes) {
+            return None;
+        }
+        let size = if matches!(part.size, Size::Exactly(_)) && op.bytes.is_some() { SAME_SIZE } else { 0.0 };
+        let time = match self.end_us {
+            Some(end) if op.written_us.is_some() => TIME_INSIDE + (TIME_OUTSIDE - TIME_INSIDE) * lateness(ended.outside(end)),
+            _ => 0.0,
+        };
+        let duration =
+            op.exec_us.filter(|_| op.is_gpu_timed()).map_or(0.0, |us| 1.0 / (1.0 + ((us - self.duration_us) / CLOSE_US).powi(2)));
+        Some(size + time + duration)
+    }
+}
+
+/// From 0 (on time) to 1 (late in full).
+fn lateness(us: f64) -> f64 {
+    // Most kernels are on time, and logarithms are slow.
+    if us <= 0.0 { 0.0 } else { ((us / PROMPT_US).ln_1p() / (LATE_US / PROMPT_US).ln_1p()).min(1.0) }
+}
+
+/// A series of records in order of their numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct Sequence<'a> {
+    /// The records.
+    pub ops: &'a [LoggedOp],
+    /// When each ended.
+    pub ended: &'a [Ended],
+    /// True if the records carry numbers; else their position is taken for it.
+    numbered: bool,
+}
+
+impl<'a> Sequence<'a> {
+    /// The records that have a number, or all if none has. Numbers beyond half of an `i64` are damage.
+    pub fn new(ops: &'a [LoggedOp], ended: &'a [Ended]) -> Sequence<'a> {
+        let usable = ops.partition_point(|op| op.sn.is_some_and(|sn| sn <= (i64::MAX / 2) as u64));
+        let numbered = ops.first().is_some_and(|op| op.sn.is_some());
+        let n = if numbered { usable } else { ops.len() }.min(ended.len());
+        Sequence { ops: &ops[..n], ended: &ended[..n], numbered }
+    }
+
+    /// The number of a record.
+    pub fn number(&self, i: usize) -> i64 {
+        match self.ops[i].sn {
+            Some(sn) if self.numbered => sn as i64,
+            _ => i as i64,
+        }
+    }
+
+    /// First and last number.
+    pub fn bounds(&self) -> Option<(i64, i64)> {
+        let last = self.ops.len().checked_sub(1)?;
+        Some((self.number(0), self.number(last)))
+    }
+
+    fn index_from(&self, number: i64) -> usize {
+        if self.numbered {
+            self.ops.partition_point(|op| op.sn.is_some_and(|sn| (sn as i64) < number))
+        } else {
+            usize::try_from(number).unwrap_or(0).min(self.ops.len())
+        }
+    }
+
+    /// Calls `each` for every record whose number falls to the block at this place, with its fit or `None`.
+    fn at(&self, block: &Block, first: i64, each: &mut impl FnMut(usize, Option<f64>)) {
+        let mut left = [0; 2];
+        left.iter_mut().zip(&block.parts).for_each(|(left, part)| *left = part.count);
+        let end = first.saturating_add(block.width());
+        for i in self.index_from(first)..self.ops.len() {
+            if self.number(i) >= end {
+                break;
+            }
+            let fitting = block.parts.iter().zip(&mut left).filter(|(_, left)| **left > 0);
+            let found = fitting.filter_map(|(part, left)| Some((block.fit(part, &self.ops[i], self.ended[i])?, left))).next();
+            each(
+                i,
+                found.map(|(fit, left)| {
+                    *left -= 1;
+                    fit
+                }),
+            );
+        }
+    }
+
+    fn score(&self, block: &Block, first: i64) -> f64 {
+        let mut score = 0.0;
+        self.at(block, first, &mut |_, fit| score += fit.unwrap_or(MISFIT));
+        score
+    }
+}
+
+/// What became of a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// These are its records.
+    Paired(Vec<usize>),
+    /// This is its number, but there is no such record.
+    Absent(i64),
+    /// The record with its number has another size or operation.
+    Misfit,
+    /// It fits in several places equally well.
+    Unsure,
+    /// No record fits it.
+    Nowhere,
+}
+
+/// The places of all kernels of one sequence.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placed {
+    /// One for each block.
+    pub outcomes: Vec<Outcome>,
+    /// How well the placed ones fit together.
+    pub score: f64,
+}
+
+/// Finds the place of `blocks`, which are in order of time, in `sequence`.
+pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
+    let mut firsts = Vec::with_capacity(blocks.len());
+    let mut count = 0_i64;
+    for block in blocks {
+        firsts.push(count);
+        count = count.saturating_add(block.width());
+    }
+    let offsets = offsets(blocks, &firsts, sequence);
+    let mut placed = Placed { outcomes: vec![Outcome::Nowhere; blocks.len()], score: 0.0 };
+    if offsets.is_empty() {
+        return placed;
+    }
+    let score = |i: usize, offset: i64| sequence.score(&blocks[i], firsts[i].saturating_add(offset));
+    let way = best_way(blocks.len(), &offsets, score);
+    let mut start = 0;
+    for run in way.chunk_by(|a, b| a == b) {
+        let range = start..start + run.len();
+        start = range.end;
+        let offset = offsets[run[0]];
+        let total = |offset: i64| range.clone().map(|i| score(i, offset)).sum::<f64>();
+        let own = total(offset);
+        if own <= 0.0 {
+            continue;
+        }
+        let margin = MARGIN + MARGIN * (range.len() as f64).sqrt();
+        if offsets.iter().any(|&other| other != offset && total(other) > own - margin) {
+            placed.outcomes[range].fill(Outcome::Unsure);
+            continue;
+        }
+        placed.score += own;
+        for i in range {
+            let first = firsts[i].saturating_add(offset);
+            let (mut records, mut misfits) = (Vec::new(), 0);
+            sequence.at(&blocks[i], first, &mut |record, fit| match fit {
+                Some(_) => records.push(record),
+                None => misfits += 1,
+            });
+            placed.outcomes[i] = match (records.is_empty(), misfits) {
+                (false, _) => Outcome::Paired(records),
+                (true, 0) => Outcome::Absent(first),
+                (true, _) => Outcome::Misfit,
+            };
+        }
+    }
+    placed
+}
+
+/// The offsets that most kernels vote for, ascending.
+fn offsets(blocks: &[Block], firsts: &[i64], sequence: &Sequence<'_>) -> Vec<i64> {
+    let votes_of = |records: usize, width: i64| records.saturating_mul(usize::try_from(width).unwrap_or(usize::MAX));
+    let fits = |voter: usize, each: &mut dyn FnMut(usize, f64)| {
+        let block = &blocks[voter];
+        for (i, (op, ended)) in sequence.ops.iter().zip(sequence.ended).enumerate() {
+            let best = block.parts.iter().filter_map(|part| block.fit(part, op, *ended)).fold(0.0, f64::max);
+            if best > 0.0 {
+                each(i, best);
+            }
+        }
+    };
+    let step = blocks.len().div_ceil(VOTERS).max(1);
+    let mut voters: Vec<(usize, usize)> = (0..blocks.len())
+        .step_by(step)
+        .map(|voter| {
+            let mut n = 0;
+            fits(voter, &mut |_, _| n += 1);
+            (n, voter)
+        })
+        .filter(|&(n, voter)| n > 0 && votes_of(n, blocks[voter].width()) <= MOST_VOTES)
+        .collect();
+    // Those that fit the fewest records first: their vote says most.
+    voters.sort_unstable();
+    let mut votes: HashMap<i64, f64> = HashMap::new();
+    let mut cast = 0;
+    for (n, voter) in voters {
+        if cast > VOTES {
+            break;
+        }
+        let width = blocks[voter].width();
+        cast += votes_of(n, width);
+        fits(voter, &mut |i, fit| {
+            // Which of the kernel's numbers the record has is not known.
+            for position in 0..width {
+                *votes.entry((sequence.number(i) - position).saturating_sub(firsts[voter])).or_default() += fit / width as f64;
+            }
+        });
+    }
+    let mut list: Vec<(i64, f64)> = votes.into_iter().collect();
+    list.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    list.truncate((CELLS / blocks.len().max(1)).clamp(4, OFFSETS));
+    let mut offsets: Vec<i64> = list.into_iter().map(|(offset, _)| offset).collect();
+    offsets.sort_unstable();
+    offsets
+}
+
+/// For each kernel the index of its offset, on the way of the highest total score on which offsets never fall.
+fn best_way(n: usize, offsets: &[i64], score: impl Fn(usize, i64) -> f64) -> Vec<usize> {
+    let width = offsets.len();
+    let mut best = vec![0.0_f64; width];
+    // OFFSETS fits in a byte.
+    let mut came_from = vec![0_u8; n * width];
+    for i in 0..n {
+        let mut lower = 0;
+        let before = best.clone();
+        for k in 0..width {
+            if before[k] > before[lower] {
+                lower = k;
+            }
+            let (from, value) = if i == 0 {
+                (k, 0.0)
+            } else if before[lower] - CHANGE > before[k] {
+                (lower, before[lower] - CHANGE)
+            } else {
+                (k, before[k])
+            };
+            came_from[i * width + k] = from as u8;
+            best[k] = value + score(i, offsets[k]);
+        }
+    }
+    let mut at = (0..width).max_by(|&a, &b| best[a].total_cmp(&best[b]).then(b.cmp(&a))).unwrap_or(0);
+    let mut way = vec![0; n];
+    for i in (0..n).rev() {
+        way[i] = at;
+        at = usize::from(came_from[i * width + at]);
+    }
+    way
+}
