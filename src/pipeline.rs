@@ -206,7 +206,8 @@ fn decide(step: &StepChoice, wanted: Option<Regex>, reports: &[NsysReport], path
         return Err(no_match(paths, format!("no NVTX range matches --step '{text}'")));
     }
     if !reports.iter().any(|r| r.has_user_ranges) {
-        return Ok(rule("whole", "no NVTX ranges", StepKind::Whole));
+        let any = reports.iter().any(|r| r.input.capture.rows.get("ranges").is_some_and(|n| *n > 0));
+        return Ok(rule("whole", if any { "only NCCL's own NVTX ranges" } else { "no NVTX ranges" }, StepKind::Whole));
     }
     match repeated_text(reports, paths)? {
         Some(text) => Ok(rule(&pattern_of(&text), "repeated range", StepKind::Ranges)),

@@ -73,6 +73,24 @@ fn a_faster_variant_is_faster_because_of_compute() {
 }
 
 #[test]
+fn the_plain_program_is_the_baseline_of_its_changes() {
+    let dir = folder();
+    run(dir.path(), "ddp-view", &FAST);
+    run(dir.path(), "ddp", &SLOW);
+    // As a shell sorts them: '-' before '_'.
+    let files = ["ddp-view_0.sqlite", "ddp_0.sqlite"];
+    let baseline = |args: &[&str]| {
+        let (_, c) = json(dir.path(), &[&["compare"], args].concat());
+        (c["baseline"].clone(), c["settings"]["baseline_source"].clone())
+    };
+    assert_eq!(baseline(&files), ("ddp".into(), "plain".into()));
+    assert_eq!(baseline(&["ddp-view=ddp-view_0.sqlite", "ddp=ddp_0.sqlite"]), ("ddp-view".into(), "first".into()));
+    assert_eq!(baseline(&["--baseline", "ddp-view", files[0], files[1]]), ("ddp-view".into(), "told".into()));
+    let text = String::from_utf8(nsysnccl(dir.path(), &[&["compare"][..], &files].concat()).stdout).expect("UTF-8");
+    assert!(text.replace('\n', " ").contains("its name begins all others"), "{text}");
+}
+
+#[test]
 fn a_gate_is_an_exit_status() {
     let dir = folder();
     run(dir.path(), "old", &SLOW);

@@ -10,7 +10,7 @@ use super::output::OutputArgs;
 use super::progress::Progress;
 use super::report::StepArgs;
 use crate::compare::group::{self, Files, Group};
-use crate::compare::{MIN_EFFECT, Scaling, Settings, VariantInput, compare, manifest, told};
+use crate::compare::{BaselineSource, MIN_EFFECT, Scaling, Settings, VariantInput, compare, manifest, told};
 use crate::error::Kind;
 use crate::warning::Warning;
 use crate::{Error, Result, pipeline, render};
@@ -18,8 +18,10 @@ use crate::{Error, Result, pipeline, render};
 const EXAMPLES: &str = "Examples:
   nsysnccl compare before='ddp_*.sqlite' after='view_*.sqlite'
   nsysnccl compare ddp_*.sqlite view_*.sqlite --baseline ddp      grouped by name without the rank
+  nsysnccl compare ddp=run1_0.sqlite ddp=run1_1.sqlite view='view_*.sqlite'
+                                                                  ranks of one run are one capture
   nsysnccl compare ddp='run1_*.sqlite' ddp='run2_*.sqlite' view='view_*.sqlite'
-                                                                  the same name again is a repeat
+                                                                  another run of the same name is a repeat
   nsysnccl compare base='main_*.sqlite' change='pr_*.sqlite' --gate 5 -o comparison.md
 
 nsysnccl.toml, read if no report is named (or with --manifest):
@@ -38,13 +40,15 @@ nsysnccl.toml, read if no report is named (or with --manifest):
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareArgs {
-    /// Variants: NAME='FILES' (the same name again is a repeat), or reports that are grouped by their name without the rank
+    /// Variants: NAME='FILES', or reports that are grouped by their name without the rank. Under one NAME, files of one folder that
+    /// differ only in the rank are one capture; others are a repeat
     #[arg(value_name = "[NAME=]REPORT.sqlite")]
     pub inputs: Vec<String>,
     /// Variants from a file [default: nsysnccl.toml if no report is named]
     #[arg(long, value_name = "FILE")]
     pub manifest: Option<PathBuf>,
-    /// The variant that the others are compared with [default: the first]
+    /// The variant that the others are compared with [default: among variants that are named by their files the one whose name all
+    /// others begin with; else the first]
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     /// The smallest change of the step time that counts, as a share [default: 0.01]
@@ -112,8 +116,10 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
     if groups.is_empty() {
         return Err(Error::usage("no variant was named").with_hint("name reports: nsysnccl compare before='a_*.sqlite' after='b_*.sqlite'"));
     }
-    let settings = Settings {
-        baseline: args.baseline.clone().or(manifest.baseline),
+    let told = args.baseline.clone().or(manifest.baseline);
+    let mut settings = Settings {
+        baseline_source: if told.is_some() { BaselineSource::Told } else { BaselineSource::First },
+        baseline: told,
         min_effect: args.min_effect.or(manifest.min_effect).unwrap_or(MIN_EFFECT),
         scaling: args.scaling.map(|kind| if kind == ScalingKind::Weak { Scaling::Weak } else { Scaling::Strong }).or(manifest.scaling),
         exclude_outliers: args.exclude_outliers,
@@ -121,6 +127,11 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
     };
     let (comparison, complete) = args.steps.in_pool(|| {
         let Read { variants, unusable } = read(&groups, args)?;
+        groups.retain(|group| variants.iter().any(|variant| variant.name == group.name));
+        // The first is the baseline anyway, and needs no explanation.
+        if let (None, Some(plain)) = (&settings.baseline, group::plain(&groups).filter(|&name| name != groups[0].name)) {
+            (settings.baseline, settings.baseline_source) = (Some(plain.to_owned()), BaselineSource::Plain);
+        }
         let mut comparison = compare(&variants, &settings)?;
         comparison.warnings.extend(unusable.iter().map(|error| Warning::new("unusable-input", format!("Left out: {error}."))));
         Ok((comparison, unusable.is_empty()))

@@ -68,6 +68,7 @@ fn operation(text: &str) -> std::result::Result<CommOp, String> {
 /// A path that cannot be read, logs without a record, a file that cannot be written.
 pub fn run(args: &InspectArgs) -> Result<Outcome> {
     args.output.files()?;
+    args.output.spare(args.paths.iter().chain(&args.against))?;
     if args.parquet.is_some() && !cfg!(feature = "parquet") {
         return Err(
             Error::usage("--parquet: this build cannot write Parquet files").with_hint("build with `cargo install --features parquet`")

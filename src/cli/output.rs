@@ -46,12 +46,30 @@ impl OutputArgs {
                 Error::usage(format!("the ending of '{}' does not say which format to write", path.display()))
                     .with_hint("end the name in .txt, .md, .html, .json or .csv")
             })?;
-            if files.iter().any(|(other, _)| other == path) {
+            let place = place(path);
+            if files.iter().any(|(other, _)| self::place(other) == place) {
                 return Err(Error::usage(format!("'{}' is to be written twice", path.display())));
             }
             files.push((path, format));
         }
         Ok(files)
+    }
+
+    /// Refuses to write over what is read.
+    ///
+    /// # Errors
+    /// An output is one of the inputs, or an existing file in one of their folders.
+    pub fn spare<'p>(&self, inputs: impl IntoIterator<Item = &'p PathBuf>) -> Result<()> {
+        let inputs: Vec<PathBuf> = inputs.into_iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
+        for path in &self.output {
+            let Ok(existing) = std::fs::canonicalize(path) else { continue };
+            if inputs.iter().any(|input| *input == existing || (input.is_dir() && existing.starts_with(input))) {
+                return Err(
+                    Error::usage(format!("--output '{}' would overwrite an input", path.display())).with_hint("choose another file")
+                );
+            }
+        }
+        Ok(())
     }
 
     /// The format for standard output, `None` if nothing goes there.
@@ -120,6 +138,13 @@ pub fn write_files(files: &[(&Path, String)]) -> Result<()> {
         }
     }
     result
+}
+
+/// Where a file is or will be, however its path is written.
+fn place(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    folder.join(path.file_name().unwrap_or_default())
 }
 
 fn temporary_name(path: &Path) -> PathBuf {

@@ -152,6 +152,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         inspector: super::inputs::expand(&args.inspector)?,
         ..args.steps.options()
     };
+    args.output.spare(paths.iter().chain(&options.nccl_logs).chain(&options.topology).chain(&options.inspector))?;
     let built = args.steps.in_pool(|| {
         let progress = Progress::new(paths.len() as u64, "reading reports", args.output.quiet);
         pipeline::build(&paths, &options, || progress.tick()).map_err(|error| proposing_compare(error, &paths))

@@ -82,7 +82,28 @@ pub fn events(trace: &RankTrace) -> Vec<Event> {
         of_call(trace, call, &indices, &groups, &mut list);
     }
     list.sort_by_key(|event| (event.start, event.end, event.stream));
+    add_gpu_operations(&mut list, &trace.gpu_operations);
     list
+}
+
+/// What advanced tracing says about the operation that ran in a kernel: the one whose middle lies in it, if it is only one.
+/// Its key is equal on all ranks. Channels of one operation have ranges of their own with the same key.
+fn add_gpu_operations(events: &mut [Event], operations: &[NcclCall]) {
+    let mut middles: Vec<(Ns, &NcclCall)> = operations.iter().map(|o| (o.start + (o.end - o.start) / 2, o)).collect();
+    middles.sort_by_key(|(middle, operation)| (*middle, operation.operation));
+    for event in events {
+        let from = middles.partition_point(|(middle, _)| *middle < event.start);
+        let mut inside = middles[from..].iter().take_while(|(middle, _)| *middle < event.end).map(|(_, operation)| *operation);
+        let Some(first) = inside.next() else { continue };
+        if first.operation.is_some() && inside.all(|other| other.operation == first.operation) {
+            event.operation = first.operation;
+            event.comm = event.comm.or(first.comm);
+            event.op = first.op.unwrap_or(event.op);
+            if event.bytes.is_none() && first.bytes.is_some() {
+                (event.bytes, event.bytes_source) = (first.bytes, Some(BytesSource::Payload));
+            }
+        }
+    }
 }
 
 /// An operation of which only the kernel is known.

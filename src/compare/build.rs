@@ -57,6 +57,7 @@ pub fn compare(inputs: &[VariantInput], settings: &Settings) -> Result<Compariso
         tool_version: env!("CARGO_PKG_VERSION"),
         baseline: baseline.name.clone(),
         settings: Method {
+            baseline_source: settings.baseline_source,
             min_effect: settings.min_effect,
             confidence: CONFIDENCE,
             draws: stats::DRAWS,

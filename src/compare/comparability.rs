@@ -26,16 +26,18 @@ pub(super) fn remarks(baseline: &Subject, variant: &Subject, scaling: Option<Sca
     let differences = [
         ("same_files", same_files(baseline, variant)),
         ("gpu", gpus(baseline, variant)),
+        ("work", work(baseline, variant)),
         ("model", model(baseline, variant)),
         ("batch", batch(baseline, variant)),
         ("ranks", ranks(baseline, variant, scaling)),
         ("graph_mode", graph_mode(baseline, variant)),
         ("schema", schema(baseline, variant)),
         ("steps", steps(baseline, variant)),
-        ("settings", settings(baseline, variant)),
     ];
+    let settings = settings(baseline, variant).into_iter().map(|message| ("settings", Some(message)));
     differences
         .into_iter()
+        .chain(settings)
         .filter_map(|(aspect, message)| Some(Remark { variant: variant.name.to_owned(), aspect, message: message? }))
         .collect()
 }
@@ -94,11 +96,28 @@ pub(super) fn compute_kernels(report: &Report) -> BTreeMap<&str, (f64, f64)> {
     report.kernels.all_compute.iter().map(|(name, &(calls, ns))| (name.as_str(), (calls as f64 / steps, ns as f64 / steps))).collect()
 }
 
+/// How many times as often as in the baseline the kernels run that make up most of its compute time, if that is one number and not 1:
+/// a step that holds several micro-batches, or a model with more layers.
+fn repetition(before: &BTreeMap<&str, (f64, f64)>, after: &BTreeMap<&str, (f64, f64)>) -> Option<f64> {
+    let ratio = |name: &str, calls: f64| after.get(name).map(|(other, _)| other / calls).filter(|ratio| ratio.is_finite() && *ratio > 0.0);
+    let ratios: Vec<(f64, f64)> = before.iter().filter_map(|(name, (calls, ns))| Some((ratio(name, *calls)?, *ns))).collect();
+    let &(most, _) = ratios.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let alike: f64 = ratios.iter().filter(|(ratio, _)| (ratio / most - 1.0).abs() < 0.02).map(|(_, ns)| ns).sum();
+    let total: f64 = before.values().map(|(_, ns)| ns).sum();
+    ((most - 1.0).abs() > 0.1 && alike >= SAME_KERNELS * total).then_some(most)
+}
+
+fn work(baseline: &Subject, variant: &Subject) -> Option<String> {
+    let (before, after) = (compute_kernels(baseline.captures.first()?), compute_kernels(variant.captures.first()?));
+    let times = repetition(&before, &after)?;
+    Some(format!("The kernels run {times:.1} times as often in a step as in the baseline: a step does another amount of work."))
+}
+
 /// Compares the compute kernels of the first captures: an option adds some and removes some, another model shares few.
 fn model(baseline: &Subject, variant: &Subject) -> Option<String> {
     let (before, after) = (compute_kernels(baseline.captures.first()?), compute_kernels(variant.captures.first()?));
     let total: f64 = before.values().map(|(_, ns)| ns).sum();
-    if total <= 0.0 || after.is_empty() {
+    if total <= 0.0 || after.is_empty() || repetition(&before, &after).is_some() {
         return None;
     }
     let equally_often = |name: &str, calls: f64| after.get(name).is_some_and(|(other, _)| (calls - other).abs() <= (0.01 * calls).max(0.5));
@@ -179,24 +198,30 @@ fn steps(baseline: &Subject, variant: &Subject) -> Option<String> {
 /// Variables that only say what is recorded and where.
 const RECORDING: [&str; 3] = ["NCCL_DEBUG", "NCCL_INSPECTOR_", "NCCL_PROFILER_PLUGIN"];
 
-/// NCCL and CUDA variables that are set on one side only or to another value. That NCCL Inspector records is said, how it does is not.
-fn settings(baseline: &Subject, variant: &Subject) -> Option<String> {
+/// NCCL and CUDA variables that are set on one side only or to another value, a sentence each. That NCCL Inspector records is said, how
+/// it does is not.
+fn settings(baseline: &Subject, variant: &Subject) -> Vec<String> {
     let set = |subject| {
-        inputs(subject)
-            .flat_map(|input| &input.capture.settings)
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .filter(|(name, _)| *name == "NCCL_INSPECTOR_ENABLE" || !RECORDING.iter().any(|prefix| name.starts_with(prefix)))
-            .collect::<BTreeSet<_>>()
+        let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (name, value) in inputs(subject).flat_map(|input| &input.capture.settings) {
+            if name == "NCCL_INSPECTOR_ENABLE" || !RECORDING.iter().any(|prefix| name.starts_with(prefix)) {
+                values.entry(name).or_default().insert(value);
+            }
+        }
+        values
     };
     let (before, after) = (set(baseline), set(variant));
-    let list = |only: Vec<&(&str, &str)>| {
-        only.iter().map(|(name, value)| format!("{name}={}", text::shorten(value, 40))).collect::<Vec<_>>().join(", ")
+    let list = |name: &str, values: &BTreeSet<&str>| {
+        values.iter().map(|value| format!("{name}={}", text::shorten(value, 40))).collect::<Vec<_>>().join(" or ")
     };
-    let (here, there) = (list(after.difference(&before).collect()), list(before.difference(&after).collect()));
-    match (here.is_empty(), there.is_empty()) {
-        (true, true) => None,
-        (false, true) => Some(format!("Set only here: {here}.")),
-        (true, false) => Some(format!("Set only in the baseline: {there}.")),
-        (false, false) => Some(format!("Set here: {here}; in the baseline: {there}.")),
-    }
+    let names: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
+    let differs = |name: &str| match (before.get(name), after.get(name)) {
+        (None, Some(here)) => Some(format!("Set only here: {}.", list(name, here))),
+        (Some(there), None) => Some(format!("Set only in the baseline: {}.", list(name, there))),
+        (Some(there), Some(here)) if there != here => {
+            Some(format!("Set here: {}; in the baseline: {}.", list(name, here), list(name, there)))
+        }
+        _ => None,
+    };
+    names.into_iter().filter_map(differs).collect()
 }

@@ -19,6 +19,8 @@ pub struct Group {
     pub no_guesses: bool,
     /// The user's words about it.
     pub notes: Option<String>,
+    /// True if its name is that of its files, not the user's.
+    pub named_by_files: bool,
 }
 
 /// The files of one capture.
@@ -32,42 +34,75 @@ pub struct Files {
     pub nccl_logs: Vec<PathBuf>,
 }
 
-/// Groups what was typed: `NAME=GLOB` is a capture of the variant NAME (again: another capture of it), and bare files are grouped by
-/// their name without the rank part. A path that exists is a path even if it holds `=`. Variants come in the order of their first mention.
+/// Groups what was typed: `NAME=FILES` belong to the variant NAME, and bare files are grouped by their name without the rank part. A path
+/// that exists is a path even if it holds `=`. Variants come in the order of their first mention.
+///
+/// The files of one pattern are one capture, unless they are evidently several runs. What is given under the same name again is a
+/// repeat, except that files of one folder and name that differ only in the rank are one capture, together or one by one.
 ///
 /// # Errors
 /// A name without files, a pattern without matches, one file twice in a variant, or bare files of one name in two folders.
 pub fn group(inputs: &[String]) -> Result<Vec<Group>> {
-    let mut groups = Vec::new();
-    let mut bare: Vec<(String, PathBuf, PathBuf)> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
+    let mut bare: Vec<(String, PathBuf)> = Vec::new();
     for input in inputs {
-        match named(input)? {
-            Some((name, pattern)) => add_capture(&mut groups, name, Files { reports: expand(Path::new(pattern))?, ..Files::default() })?,
-            None => {
-                for path in expand(Path::new(input))? {
-                    let stem = stem(&path).0;
-                    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-                    match bare.iter().find(|(other, ..)| *other == stem) {
-                        Some((_, other, _)) if *other != folder => return Err(ambiguous(&stem, &[other.clone(), folder], &path)),
-                        // Keeps the place of the variant among those that are named.
-                        None if groups.iter().all(|group| group.name != stem) => {
-                            groups.push(Group { name: stem.clone(), ..Group::default() });
-                        }
-                        _ => {}
-                    }
-                    bare.push((stem, folder, path));
-                }
+        if let Some((name, pattern)) = named(input)? {
+            let files = expand(Path::new(pattern))?;
+            let captures = match evident_runs(&files) {
+                Some(runs) => runs.into_iter().map(|run| run.files.into_iter().map(|(path, _)| path.clone()).collect()).collect(),
+                None => vec![files],
+            };
+            for reports in captures {
+                add_files(&mut groups, name, reports)?;
             }
+            groups.iter_mut().filter(|group| group.name == name).for_each(|group| group.named_by_files = false);
+            continue;
+        }
+        for path in expand(Path::new(input))? {
+            let (stem, folder) = (stem(&path).0, folder(&path));
+            match bare.iter().find(|(other, _)| *other == stem) {
+                Some((_, other)) if *other != folder => return Err(ambiguous(&stem, &[other.clone(), folder.to_owned()], &path)),
+                // Keeps the place of the variant among those that are named.
+                None if groups.iter().all(|group| group.name != stem) => {
+                    groups.push(Group { name: stem.clone(), named_by_files: true, ..Group::default() });
+                }
+                _ => {}
+            }
+            bare.push((stem.clone(), folder.to_owned()));
+            add_files(&mut groups, &stem, vec![path])?;
         }
     }
-    let mut files: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    for (stem, _, path) in bare {
-        files.entry(stem).or_default().push(path);
-    }
-    for (stem, reports) in files {
-        add_capture(&mut groups, &stem, Files { reports, ..Files::default() })?;
-    }
     Ok(groups)
+}
+
+/// The variant to compare with where none was named: of variants named by their files the one whose name all others begin with, which is
+/// the plain program among its changes however a shell sorts them.
+pub fn plain(groups: &[Group]) -> Option<&str> {
+    let begins_all = |name: &str| groups.iter().all(|group| group.name.starts_with(name));
+    let candidate = groups.iter().map(|group| group.name.as_str()).find(|name| begins_all(name));
+    candidate.filter(|_| groups.len() > 1 && groups.iter().all(|group| group.named_by_files))
+}
+
+/// Adds reports to the variant of that name: to a capture of which they are further ranks, else as another capture.
+fn add_files(groups: &mut Vec<Group>, name: &str, reports: Vec<PathBuf>) -> Result<()> {
+    let run = |path: &PathBuf| (stem(path).0, folder(path).to_owned());
+    let rank = |path: &PathBuf| stem(path).1.and_then(|digits| digits.parse::<u64>().ok());
+    let further = |capture: &&mut Files| {
+        let mut all = capture.reports.iter().chain(&reports);
+        let one_run = all.clone().map(run).collect::<BTreeSet<_>>().len() == 1;
+        let mut ranks = BTreeSet::new();
+        one_run && all.all(|path| rank(path).is_some_and(|rank| ranks.insert(rank)))
+    };
+    let known = groups.iter_mut().find(|group| group.name == name);
+    match known.and_then(|group| group.captures.iter_mut().find(further)) {
+        Some(capture) => capture.reports.extend(reports),
+        None => add_capture(groups, name, Files { reports, ..Files::default() })?,
+    }
+    Ok(())
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
 }
 
 /// Adds a capture to the variant of that name, which may be new.
@@ -185,7 +220,7 @@ fn evident_runs(paths: &[PathBuf]) -> Option<Vec<Run<'_>>> {
     let mut runs: Vec<Run> = Vec::new();
     for path in paths {
         let (stem, rank) = stem(path);
-        let folder = path.parent().unwrap_or(Path::new(""));
+        let folder = folder(path);
         match runs.iter_mut().find(|run| run.folder == folder && run.stem == stem) {
             Some(run) => run.files.push((path, rank)),
             None => runs.push(Run { folder, stem, files: vec![(path, rank)] }),
@@ -259,6 +294,58 @@ mod tests {
         );
         let twice = grouped(&dir, &["old=@run1_*.sqlite", "old=@run1_0.sqlite"]).expect_err("the same file");
         assert!(twice.fact.contains("twice"), "{twice}");
+    }
+
+    /// What a shell makes of `old=run1_{0,1}.sqlite`, and what is written for want of a pattern.
+    #[test]
+    fn ranks_of_one_run_are_one_capture_however_they_are_listed() {
+        let dir = folder(&[
+            "run1_0.sqlite",
+            "run1_1.sqlite",
+            "run2_0.sqlite",
+            "run2_1.sqlite",
+            "x/run1_1.sqlite",
+            "run1_00.sqlite",
+            "plain.sqlite",
+        ]);
+        let cases: [(&[&str], &str); 7] = [
+            (&["a=@run1_0.sqlite", "a=@run1_1.sqlite"], "run1_0.sqlite run1_1.sqlite"),
+            (
+                &["a=@run1_0.sqlite", "a=@run2_0.sqlite", "a=@run1_1.sqlite", "a=@run2_1.sqlite"],
+                "run1_0.sqlite run1_1.sqlite | run2_0.sqlite run2_1.sqlite",
+            ),
+            (&["a=@run1_?.sqlite", "a=@run2_?.sqlite"], "run1_0.sqlite run1_1.sqlite | run2_0.sqlite run2_1.sqlite"),
+            // One pattern that matches two runs.
+            (&["a=@run?_?.sqlite"], "run1_0.sqlite run1_1.sqlite | run2_0.sqlite run2_1.sqlite"),
+            // Another folder, a rank twice, and files without a rank are repeats.
+            (&["a=@run1_0.sqlite", "a=@x/run1_1.sqlite"], "run1_0.sqlite | x/run1_1.sqlite"),
+            (&["a=@run1_0.sqlite", "a=@run1_00.sqlite"], "run1_0.sqlite | run1_00.sqlite"),
+            (&["a=@run1_0.sqlite", "a=@plain.sqlite"], "run1_0.sqlite | plain.sqlite"),
+        ];
+        for (inputs, expected) in cases {
+            assert_eq!(grouped(&dir, inputs).expect("groups"), [format!("a: {expected}")], "{inputs:?}");
+        }
+        let twice = grouped(&dir, &["a=@run1_0.sqlite", "a=@run1_1.sqlite", "a=@run1_1.sqlite"]).expect_err("the same file");
+        assert!(twice.fact.contains("twice"), "{twice}");
+    }
+
+    #[test]
+    fn the_plain_program_is_found_among_its_changes() {
+        let groups = |names: &[&str]| -> Vec<Group> {
+            names.iter().map(|name| Group { name: (*name).to_owned(), named_by_files: true, ..Group::default() }).collect()
+        };
+        // As a shell sorts shm-2gpu-bf16_0.sqlite and shm-2gpu_0.sqlite.
+        assert_eq!(plain(&groups(&["shm-2gpu-bf16", "shm-2gpu-view", "shm-2gpu"])), Some("shm-2gpu"));
+        assert_eq!(plain(&groups(&["baseline", "ddp-2gpu-bf16", "ddp-2gpu"])), None);
+        assert_eq!(plain(&groups(&["ddp"])), None);
+        let mut named = groups(&["ddp-view", "ddp"]);
+        named[0].named_by_files = false;
+        assert_eq!(plain(&named), None);
+
+        let dir = folder(&["ddp-view_0.sqlite", "ddp_0.sqlite"]);
+        let root = dir.path().display();
+        let named_by_files = |inputs: &[String]| group(inputs).expect("groups").iter().map(|g| g.named_by_files).collect::<Vec<_>>();
+        assert_eq!(named_by_files(&[format!("{root}/ddp-view_0.sqlite"), format!("ddp={root}/ddp_0.sqlite")]), [true, false]);
     }
 
     #[test]

@@ -27,6 +27,7 @@ use serde::Serialize;
 pub use build::compare;
 pub use option::{TrainingOption, told};
 pub use values::Deltas;
+pub(crate) use verdict::{ONE_CAPTURE, interval_meaning, interval_sentence};
 
 use crate::model::metric::Summary;
 use crate::report::{Report, Strip};
@@ -61,6 +62,8 @@ pub struct VariantInput {
 pub struct Settings {
     /// Name of the variant that the others are compared with; the first if `None`.
     pub baseline: Option<String>,
+    /// Who chose it.
+    pub baseline_source: BaselineSource,
     /// The smallest relative change of the step time that counts.
     pub min_effect: f64,
     /// What stays the same when the number of ranks changes.
@@ -73,8 +76,27 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { baseline: None, min_effect: MIN_EFFECT, scaling: None, exclude_outliers: false, gate_percent: None }
+        Self {
+            baseline: None,
+            baseline_source: BaselineSource::First,
+            min_effect: MIN_EFFECT,
+            scaling: None,
+            exclude_outliers: false,
+            gate_percent: None,
+        }
     }
+}
+
+/// Who chose the baseline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BaselineSource {
+    /// The user.
+    Told,
+    /// It is the variant whose name all others begin with.
+    Plain,
+    /// It is the first.
+    First,
 }
 
 /// What stays the same when the number of ranks changes.
@@ -118,6 +140,8 @@ pub struct Comparison {
 /// How the verdicts were found.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Method {
+    /// Who chose the baseline.
+    pub baseline_source: BaselineSource,
     /// The smallest relative change of the step time that counts.
     pub min_effect: f64,
     /// Share of the intervals that hold the true speed-up.
@@ -128,6 +152,14 @@ pub struct Method {
     pub scaling: Option<Scaling>,
     /// True if every outlier step was left out.
     pub exclude_outliers: bool,
+}
+
+impl Comparison {
+    /// True if a step of the variant is known not to do the work of a step of the baseline, so that a shorter one is no gain by itself:
+    /// with another number of ranks, or with its kernels run another number of times.
+    pub fn other_work(&self, variant: &Variant) -> bool {
+        self.comparability.iter().any(|remark| remark.variant == variant.name && matches!(remark.aspect, "ranks" | "work"))
+    }
 }
 
 /// One variant.
@@ -305,7 +337,7 @@ pub struct Expectation {
 pub struct Remark {
     /// The variant.
     pub variant: String,
-    /// What differs: `gpu`, `model`, `batch`, `ranks`, `missing_ranks`, `graph_mode`, `schema`, `steps`, `settings`, `same_files`.
+    /// What differs: `gpu`, `work`, `model`, `batch`, `ranks`, `missing_ranks`, `graph_mode`, `schema`, `steps`, `settings`, `same_files`.
     pub aspect: &'static str,
     /// The fact, as a sentence.
     pub message: String,

@@ -190,8 +190,8 @@ fn powersgd_before_its_start_has_no_effect_and_after_it_one() {
     assert_eq!(holds("shm-2gpu-powersgd-active"), [Some(true), Some(true)]);
     assert_eq!(of(&c, "shm-2gpu-powersgd-active").comm_bytes_per_step, Some(3_100_480));
     let active = c.expectations.iter().find(|e| e.variant.ends_with("active")).expect("is there");
-    assert!(active.observed.contains("3 collectives a step of 3.10 MB together in"), "{}", active.observed);
-    assert!(active.observed_without.contains("1 collective a step of 1.23 GB"), "{}", active.observed_without);
+    assert!(active.observed.contains("3 collectives of 3.10 MB in"), "{}", active.observed);
+    assert!(active.observed_without.contains("1 collective of 1.23 GB"), "{}", active.observed_without);
 
     let without_effect: Vec<_> = c.findings.iter().filter(|f| f.id == "option-without-effect").collect();
     assert_eq!(without_effect.len(), 1);
@@ -247,6 +247,85 @@ fn known_options_are_checked_against_counts_and_bytes() {
     // The wrapper on one GPU copies without communicating.
     let c = compared(&["nvlink/baseline", "nvlink/ddp-1gpu"]);
     assert_eq!(c.expectations.iter().map(|e| e.holds).collect::<Vec<_>>(), [Some(true)]);
+}
+
+/// A step that holds both micro-batches sends once like a step of one, for twice the work; a step of one micro-batch sends every other time.
+#[test]
+fn accumulation_is_fewer_collectives_for_the_same_work() {
+    let run_of = |passes: u64| {
+        with_kernels(
+            run("nvlink/ddp-2gpu"),
+            &[("gemm", 100 * passes, 700_000), ("elementwise", 500 * passes, 20_000), ("adam", 100, 5_000)],
+        )
+    };
+    let mut every_other = run_of(1);
+    for step in every_other.steps.iter_mut().skip(1).step_by(2) {
+        step.values.set(Metric::CommCount, 0);
+    }
+    let c =
+        settled(&[variant("ddp", vec![run_of(1)]), variant("ddp-accumulation", vec![run_of(2)]), variant("ddp-accum2", vec![every_other])]);
+    assert_eq!(c.expectations.iter().map(|e| e.holds).collect::<Vec<_>>(), [Some(true), Some(true)]);
+    assert_eq!(c.expectations[0].observed, "1 a step, one to 1,300 compute kernels");
+    assert_eq!(c.expectations[0].observed_without, "1 a step, one to 700 compute kernels");
+    // A step of two passes is no slower program, and says so; the other one differs in nothing.
+    let others = c.comparability.iter().filter(|r| r.aspect != "same_files");
+    let remarks: Vec<_> = others.map(|r| (r.variant.as_str(), r.aspect, r.message.as_str())).collect();
+    let message = "The kernels run 2.0 times as often in a step as in the baseline: a step does another amount of work.";
+    assert_eq!(remarks, [("ddp-accumulation", "work", message)]);
+    assert!(c.other_work(of(&c, "ddp-accumulation")) && !c.other_work(of(&c, "ddp-accum2")));
+}
+
+/// Both the path and the hook differ from the baseline: only bytes can say whether the hook works.
+#[test]
+fn options_are_told_apart_only_by_what_differs_alone() {
+    let gradients = 1_226_141_600;
+    let sized = |name: &str, bytes: u64| with_collectives(run(name), &[("AllReduce", 1, bytes)]);
+    let holds = |inputs: &[VariantInput], name: &str| {
+        let c = settled(inputs);
+        let of_name = |e: &&super::Expectation| e.variant == name;
+        c.expectations.iter().filter(of_name).map(|e| (e.option.to_string(), e.compared_with.clone(), e.holds)).collect::<Vec<_>>()
+    };
+    let expected = |option: &str, with: &str, holds| (option.to_owned(), with.to_owned(), holds);
+    let base = || variant("ddp-2gpu", vec![run("nvlink/ddp-2gpu")]);
+    let bf16 = || variant("ddp-2gpu-bf16-nop2p", vec![run("shm/shm-2gpu-bf16")]);
+
+    // 22.5 ms instead of 3.6 ms: the path is slower, the hook may be faster.
+    let alone = holds(&[base(), bf16()], "ddp-2gpu-bf16-nop2p");
+    assert_eq!(alone.iter().map(|(_, _, holds)| *holds).collect::<Vec<_>>(), [None, None, None]);
+    let with_bytes = [
+        variant("ddp-2gpu", vec![sized("nvlink/ddp-2gpu", gradients)]),
+        variant("ddp-2gpu-bf16-nop2p", vec![sized("shm/shm-2gpu-bf16", gradients / 2)]),
+    ];
+    assert!(holds(&with_bytes, "ddp-2gpu-bf16-nop2p").contains(&expected("bf16_hook", "ddp-2gpu", Some(true))));
+    // The variant that differs in the hook alone, and the time halves.
+    let plain = variant("ddp-2gpu-nop2p", vec![run("shm/shm-2gpu")]);
+    assert!(holds(&[base(), plain, bf16()], "ddp-2gpu-bf16-nop2p").contains(&expected("bf16_hook", "ddp-2gpu-nop2p", Some(true))));
+
+    let c = settled(&[
+        base(),
+        variant("ddp-2gpu-bucket100-nop2p", vec![run("nvlink/ddp-2gpu-bucket100")]),
+        variant("ddp-2gpu-powersgd-nop2p", vec![run("shm/shm-2gpu-powersgd-active")]),
+        bf16(),
+    ]);
+    assert!(c.findings.iter().all(|f| !f.id.starts_with("expectation") && !f.id.starts_with("option")), "{:?}", c.findings);
+    // The path leaves the number of buckets as it is.
+    assert!(c.expectations.iter().any(|e| e.option == TrainingOption::BucketCap(100) && e.holds == Some(true)));
+
+    // One rank without DDP says nothing about static_graph.
+    let c = compared(&["nvlink/baseline", "nvlink/ddp-2gpu-static"]);
+    assert_eq!(c.expectations.iter().map(|e| e.holds).collect::<Vec<_>>(), [None]);
+}
+
+#[test]
+fn copies_are_compared_with_the_plainest_view() {
+    let c = settled(&[
+        variant("ddp-2gpu-bf16", vec![run("nvlink/ddp-2gpu-bf16")]),
+        variant("ddp-2gpu-view-nop2p", vec![run("shm/shm-2gpu-view")]),
+        variant("ddp-2gpu-view-repeat", vec![run("nvlink/ddp-2gpu-view")]),
+        variant("ddp-2gpu-view", vec![run("nvlink/ddp-2gpu-view")]),
+    ]);
+    let finding = c.findings.iter().find(|f| f.id == "hook-brings-copies-back").expect("is found");
+    assert_eq!(finding.evidence["compared_with"], "ddp-2gpu-view");
 }
 
 #[test]

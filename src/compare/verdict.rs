@@ -18,6 +18,9 @@ const STEPS_TRIED: usize = 200;
 /// A variant that computes less than this share of the baseline's time does not do its work.
 const LEAST_COMPUTE: f64 = 0.05;
 
+/// Said of a verdict without repeats.
+pub(crate) const ONE_CAPTURE: &str = "One capture a side: the interval covers the variation from step to step only, not from run to run.";
+
 /// One variant as a sample of step times.
 pub(super) struct Side<'a> {
     variant: &'a Variant,
@@ -80,13 +83,13 @@ impl<'a> Side<'a> {
         let left_out = self.reports.iter().flat_map(|r| &r.steps).find(|step| step.outlier && !step.counted);
         let reason = match left_out.and_then(|step| Some((step, step.values.int(Metric::StepNs)?))) {
             Some((step, ns)) if counted + 1 == all => {
-                format!(" (the first, '{}' with {}, is an outlier and left out)", step.name, units::time(ns))
+                format!(" (the first, '{}' with {}, is an outlier)", step.name, units::time(ns))
             }
             _ if counted < all => format!(" of {all}"),
             _ => String::new(),
         };
         Some(format!(
-            "'{}' has only {} that count{}{reason}: a verdict needs at least {FEWEST_STEPS}. Capture more steps.",
+            "'{}' has only {} that count{}{reason}: a verdict needs at least {FEWEST_STEPS}.",
             self.name(),
             units::plural(counted, "step"),
             if counted == 1 { "s" } else { "" },
@@ -150,17 +153,14 @@ pub(super) fn judge(baseline: &Side, variant: &Side, e: f64) -> Judgement {
     }
 
     let mut why = vec![interval_sentence(ratio, interval, verdict, e)];
-    if baseline.variant.ranks != variant.variant.ranks {
-        let (here, there) = (units::plural(variant.variant.ranks, "rank"), baseline.variant.ranks);
-        why.push(format!("It has {here}, the baseline {there}: step times compare only as far as a step does the same work."));
-    }
     why.extend(deciding_outlier(baseline, variant, verdict, e));
     if baseline.times.len() == 1 && variant.times.len() == 1 {
-        why.push("One capture a side: the interval covers the variation from step to step only, not from run to run.".to_owned());
+        why.push(ONE_CAPTURE.to_owned());
     }
-    let fewest = baseline.steps().min(variant.steps());
-    if fewest < ROUGH_STEPS {
-        why.push(format!("With {fewest} steps the interval is rough."));
+    if variant.steps() < ROUGH_STEPS {
+        why.push(format!("With {} steps the interval is rough.", variant.steps()));
+    } else if baseline.steps() < ROUGH_STEPS {
+        why.push(format!("The baseline has {} steps, so the interval is rough.", baseline.steps()));
     }
     Judgement { speedup, interval: Some(interval), verdict, why: why.join(" "), undecided: false }
 }
@@ -227,9 +227,16 @@ fn most_different_part(captures: &[Capture]) -> Option<(&'static str, Vec<i64>)>
     most.map(|(_, name, values)| (name, values))
 }
 
-fn interval_sentence(speedup: f64, [lo, hi]: [f64; 2], verdict: Verdict, e: f64) -> String {
+/// The first sentence of the reasons for a verdict that rests on an interval.
+pub(crate) fn interval_sentence(speedup: f64, interval: [f64; 2], verdict: Verdict, e: f64) -> String {
+    let [lo, hi] = interval;
+    format!("Speed-up {speedup:.3}, 95 % interval {lo:.3} to {hi:.3}, {}.", interval_meaning(interval, verdict, e))
+}
+
+/// What an interval says, as the end of a sentence about it.
+pub(crate) fn interval_meaning([lo, hi]: [f64; 2], verdict: Verdict, e: f64) -> String {
     let counts = units::percent(e);
-    let lies = match verdict {
+    match verdict {
         Verdict::Faster => format!("all of it more than {counts} faster"),
         Verdict::Slower => format!("all of it more than {counts} slower"),
         Verdict::Same => format!("all of it within {counts}, the smallest effect that counts"),
@@ -241,8 +248,7 @@ fn interval_sentence(speedup: f64, [lo, hi]: [f64; 2], verdict: Verdict, e: f64)
                 (true, false) => format!("which leaves open whether it is slower by the {counts} that count"),
             }
         }
-    };
-    format!("Speed-up {speedup:.3}, 95 % interval {lo:.3} to {hi:.3}, {lies}.")
+    }
 }
 
 /// An outlier step without which the verdict would be another.

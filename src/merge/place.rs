@@ -152,7 +152,7 @@ impl<'a> Sequence<'a> {
         Some((self.number(0), self.number(last)))
     }
 
-    fn from_number(&self, number: i64) -> usize {
+    fn index_from(&self, number: i64) -> usize {
         if self.numbered {
             self.ops.partition_point(|op| op.sn.is_some_and(|sn| (sn as i64) < number))
         } else {
@@ -165,7 +165,7 @@ impl<'a> Sequence<'a> {
         let mut left = [0; 2];
         left.iter_mut().zip(&block.parts).for_each(|(left, part)| *left = part.count);
         let end = first.saturating_add(block.width());
-        for i in self.from_number(first)..self.ops.len() {
+        for i in self.index_from(first)..self.ops.len() {
             if self.number(i) >= end {
                 break;
             }

@@ -207,6 +207,8 @@ pub struct RankTrace {
     pub ranges: Vec<Range>,
     /// NCCL calls in order of (start, end).
     pub nccl: Vec<NcclCall>,
+    /// Operations as they ran on the GPU according to advanced NCCL tracing, in order of (start, end); times are the GPU's.
+    pub gpu_operations: Vec<NcclCall>,
     /// Communicators that this rank joined during the capture.
     pub comm_inits: Vec<CommInit>,
     /// True if NCCL ranges carry payloads (communicator id, bytes).

@@ -5,7 +5,7 @@ mod outlier;
 mod quantile;
 
 pub use bootstrap::{DRAWS, ratio_interval, resampled_medians};
-pub use outlier::{is_outlier, outliers, scaled_mad};
+pub use outlier::{outliers, scaled_mad};
 pub use quantile::{mean, mean_i64, median, median_i64, quantile, quantile_i64};
 
 use crate::model::metric::{Num, Spread};

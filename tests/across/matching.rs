@@ -100,42 +100,77 @@ fn sends_and_receives_are_matched_by_pair() {
     assert!(found.collectives.iter().all(|c| c.last_arriver.is_empty()), "durations of sends say nothing about the order");
 }
 
-/// One kernel for a group of two AllReduces of one communicator: its size is the sum, and it carries one member's name.
-#[test]
-fn a_fused_kernel_carries_the_bytes_of_its_members() {
+/// Two ranks whose AllReduce of 3 MB and `second` of 1 MB are grouped and run in one kernel of 40 us.
+fn fused(second: &str) -> Finished {
     let reports: Vec<Report> = (0..2u32)
         .map(|rank| {
             let mut report = one_step(rank, 2);
             let main = thread(500 + rank, 500 + rank);
             report.nccl(main, "ncclGroupStart", 1_000..1_010, Payload::default());
             report.nccl(main, "ncclAllReduce", 1_020..1_030, sized(0x55, 3_000_000));
-            report.nccl(main, "ncclAllReduce", 1_040..1_050, sized(0x55, 1_000_000));
+            report.nccl(main, second, 1_040..1_050, sized(0x55, 1_000_000));
             report.nccl(main, "ncclGroupEnd", 1_060..1_100, Payload::default());
             report.kernel(ALL_REDUCE, stream(20), 100 * US..140 * US, main.at(1_080));
             report
         })
         .collect();
-    let found = finish(&reports);
-    assert_eq!((found.collectives.len(), found.collectives[0].bytes, found.collectives[0].busbw_gbs), (1, Some(4_000_000), Some(100.0)));
+    finish(&reports)
 }
 
-/// A kernel that carries operations of different kinds is no AllReduce although its name says so.
+/// A kernel of two AllReduces of one communicator carries the bytes of both; one of different operations is no AllReduce
+/// although its name says so, and has no bandwidth.
 #[test]
-fn a_fused_kernel_of_different_operations_has_no_bandwidth() {
-    let reports: Vec<Report> = (0..2u32)
-        .map(|rank| {
-            let mut report = one_step(rank, 2);
-            let main = thread(500 + rank, 500 + rank);
-            report.nccl(main, "ncclGroupStart", 1_000..1_010, Payload::default());
-            report.nccl(main, "ncclAllReduce", 1_020..1_030, sized(0x55, 3_000_000));
-            report.nccl(main, "ncclBroadcast", 1_040..1_050, sized(0x55, 1_000_000));
-            report.nccl(main, "ncclGroupEnd", 1_060..1_100, Payload::default());
-            report.kernel(ALL_REDUCE, stream(20), 100 * US..140 * US, main.at(1_080));
-            report
-        })
-        .collect();
+fn a_fused_kernel_carries_the_bytes_of_its_members() {
+    let same = fused("ncclAllReduce");
+    assert_eq!((same.collectives.len(), same.collectives[0].bytes, same.collectives[0].busbw_gbs), (1, Some(4_000_000), Some(100.0)));
+    let different = fused("ncclBroadcast");
+    assert_eq!((different.collectives[0].op.as_str(), different.collectives[0].busbw_gbs), ("Other", None));
+}
+
+/// Advanced tracing (`nsys -t nccl`): ranges of the NCCL domain without the `nccl` prefix, some with GPU times and a key that is equal
+/// on all ranks. The key matches even where ranks run two operations in different order; a range on the GPU's time line that is
+/// open while something else is launched does not claim it.
+///
+/// ```text
+/// rank 0  stream 20  A 100-150 (key 7)   B 200-260 (key 8)
+/// rank 1  stream 20  B 210-260 (key 8)   A 300-340 (key 7)      transfer of A 40 us, of B 50 us
+/// ```
+#[test]
+fn advanced_tracing_matches_by_operation() {
+    use rusqlite::types::Value;
+    let mut reports = [one_step(0, 2), one_step(1, 2)];
+    let runs = [[(7i64, 100, 150), (8, 200, 260)], [(8, 210, 260), (7, 300, 340)]];
+    for (rank, report) in reports.iter_mut().enumerate() {
+        let main = thread(500 + rank as u32, 500 + rank as u32);
+        let range = |report: &mut Report, text: &str, time: std::ops::Range<i64>, json: String| {
+            let common = [("globalTid", main.global().into()), ("domainId", Value::Integer(1))];
+            let own =
+                [("eventType", 59.into()), ("start", time.start.into()), ("end", time.end.into()), ("text", Value::Text(text.into()))];
+            report.row("NVTX_EVENTS", &[&common[..], &own[..], &[("jsonText", Value::Text(json))]].concat());
+        };
+        let domain = [("eventType", 75.into()), ("start", (-5).into()), ("text", Value::Text("NCCL".into()))];
+        report.row("NVTX_EVENTS", &[&domain[..], &[("globalTid", main.global().into()), ("domainId", 1.into())]].concat());
+        for (i, (key, start, end)) in runs[rank].into_iter().enumerate() {
+            let at = 1_000 + 1_000 * i as i64;
+            range(report, "AllReduce", at..at + 500, r#"{"count":1000,"dataType":"ncclFloat32","rank":0}"#.to_owned());
+            range(report, "KernelLaunch", at + 100..at + 200, "{}".to_owned());
+            report.kernel(ALL_REDUCE, stream(20), start * US..end * US, main.at(at + 150));
+            let json = format!(
+                r#"{{"operationId":{key},"operationClass":"collective","commHash":85,"seqNumber":{key},"count":1000,"dataType":"ncclFloat32"}}"#
+            );
+            range(report, "AllReduce", start * US + 1..end * US - 1, json);
+        }
+    }
     let found = finish(&reports);
-    assert_eq!((found.collectives[0].op.as_str(), found.collectives[0].busbw_gbs), ("Other", None));
+    assert_eq!(found.collectives.len(), 1, "{:?}", found.collectives);
+    let group = &found.collectives[0];
+    assert_eq!(
+        (group.op.as_str(), group.comm_id.as_deref(), group.bytes, group.count),
+        ("AllReduce", Some("0x0000000000000055"), Some(4000), 2)
+    );
+    // The median of 40 and 50 us, and the key as the reason.
+    assert_eq!((group.transfer_ns, group.matched_by.as_str()), (Some(45 * US), "operation id"));
+    assert!(found.ranks.iter().all(|rank| rank.steps[0].values.int(nsysnccl::model::Metric::CommCount) == Some(2)));
 }
 
 /// Rank 1 lacks the second of three AllReduces. What runs at the same time is matched, the rest is named by rank.
@@ -254,6 +289,7 @@ fn matching_is_linear_in_the_number_of_operations() {
             ops,
             ranges: Vec::new(),
             nccl: calls,
+            gpu_operations: Vec::new(),
             comm_inits: Vec::new(),
             has_payloads: true,
             names: names.clone(),

@@ -106,7 +106,7 @@ impl Metadata {
         let number = |name: &str| variables.get(name).and_then(|v| v.trim().parse::<u32>().ok());
         self.rank = RANK_VARIABLES.into_iter().find_map(|name| number(name).map(|rank| (name, rank)));
         self.world_size = SIZE_VARIABLES.into_iter().find_map(number);
-        self.settings = variables.into_iter().filter(|(name, _)| is_setting(name)).collect();
+        self.settings = variables.into_iter().filter(|(name, _)| is_setting(name)).map(|(name, value)| (name, harmless(value))).collect();
         self.cuda_graph_mode = graph_mode;
         self.hostname = hostname;
         Ok(())
@@ -138,9 +138,19 @@ impl Metadata {
     }
 }
 
+/// Words that stand beside a secret.
+const SECRET_WORDS: [&str; 6] = ["TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL", "AUTH"];
+
+/// A value that may be printed: one that could hold credentials (in a URL, or another variable behind a semicolon) is not.
+fn harmless(value: String) -> String {
+    let upper = value.to_ascii_uppercase();
+    let suspicious = value.contains('@') || SECRET_WORDS.iter().any(|word| upper.contains(word));
+    if suspicious { "(not shown: it may hold credentials)".to_owned() } else { value }
+}
+
 /// Settings that explain a run and hold no secret: what NCCL and the CUDA runtime read.
 fn is_setting(name: &str) -> bool {
     // Images set the version of the NCCL that they were built with, which is not always the one that runs.
     let prefix = ["NCCL_", "CUDA_", "TORCH_NCCL_"].iter().any(|prefix| name.starts_with(prefix)) && !name.ends_with("_VERSION");
-    prefix && !["TOKEN", "SECRET", "PASSWORD", "KEY", "CREDENTIAL"].iter().any(|word| name.to_ascii_uppercase().contains(word))
+    prefix && !SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word))
 }

@@ -145,6 +145,7 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
                 ops,
                 ranges: ranges.steps.clone(),
                 nccl: ranges.nccl.clone(),
+                gpu_operations: ranges.gpu_operations.clone(),
                 comm_inits: inits,
                 has_payloads: ranges.nccl.iter().any(|call| call.comm.is_some()),
                 names: Arc::clone(&names),

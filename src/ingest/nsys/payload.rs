@@ -35,6 +35,11 @@ pub struct Fields {
     pub seq: Option<u64>,
     /// Key of the operation, equal on all ranks (advanced tracing).
     pub operation: Option<u64>,
+    /// True for an operation on the GPU's time line: only those have a class or a key (advanced tracing).
+    pub on_gpu: bool,
+    /// Elements of a call (advanced tracing), of which `data_type` tells the size.
+    count: Option<u64>,
+    data_type: Option<String>,
 }
 
 /// One field of a binary payload.
@@ -170,6 +175,8 @@ fn from_json(json: &str) -> Fields {
         for (name, value) in &map {
             set(&mut fields, name, value);
         }
+        let size = fields.data_type.as_deref().and_then(element_bytes);
+        fields.bytes = fields.bytes.or_else(|| fields.count?.checked_mul(size?));
     }
     fields
 }
@@ -185,9 +192,26 @@ fn set(fields: &mut Fields, name: &str, value: &Value) {
         "Rank" | "commRank" => fields.rank = signed(value),
         "CUDA device" => fields.device = signed(value),
         "seqNumber" => fields.seq = unsigned(value),
-        "operationId" => fields.operation = unsigned(value),
+        "operationId" => {
+            fields.operation = unsigned(value);
+            fields.on_gpu = true;
+        }
+        "operationClass" => fields.on_gpu = true,
+        "count" => fields.count = unsigned(value),
+        "dataType" => fields.data_type = value.as_str().map(str::to_owned),
         _ => {}
     }
+}
+
+/// Bytes of one element of an NCCL data type, in any spelling (`ncclFloat32`, `float`, `bf16`).
+fn element_bytes(data_type: &str) -> Option<u64> {
+    Some(match data_type.trim_start_matches("nccl").to_ascii_lowercase().as_str() {
+        "int8" | "uint8" | "char" | "float8e4m3" | "float8e5m2" => 1,
+        "float16" | "half" | "bfloat16" | "bf16" => 2,
+        "int32" | "uint32" | "int" | "float32" | "float" => 4,
+        "int64" | "uint64" | "float64" | "double" => 8,
+        _ => return None,
+    })
 }
 
 /// Ids are unsigned; some writers print them negative, as text, or in hexadecimal.

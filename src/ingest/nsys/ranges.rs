@@ -26,6 +26,8 @@ pub struct ProcessRanges {
     pub steps: Vec<Range>,
     /// NCCL calls in order of (start, end).
     pub nccl: Vec<NcclCall>,
+    /// Operations on the GPU's time line (advanced tracing), in order of (start, end).
+    pub gpu_operations: Vec<NcclCall>,
     /// Communicators that the process joined: with the CUDA device, if the payload says.
     pub inits: Vec<(CommInit, Option<i64>)>,
 }
@@ -59,8 +61,8 @@ fn is_nccl_name(text: &str) -> bool {
     text.starts_with("nccl")
 }
 
-/// Ranges of advanced tracing that lie on the CPU's time line; its per-channel ranges lie on the GPU's.
-fn is_advanced_cpu_range(text: &str) -> bool {
+/// Ranges of advanced tracing: calls and launches on the CPU's time line, and operations, of which some lie on the GPU's.
+fn is_advanced_range(text: &str) -> bool {
     matches!(text, "API Group" | "GroupLaunch" | "KernelLaunch" | "CE Sync" | "CE Batch") || CommOp::parse(text).is_some()
 }
 
@@ -86,7 +88,7 @@ pub fn read(db: &Db, wanted: &Wanted<'_>, zero: Ns, names: &mut Names) -> Result
     db.each(queries::STRINGS, [], |row| {
         let (Some(id), Some(value)) = (int(row, 0), text(row, 1)) else { return };
         let mut meaning = meaning_of(&value);
-        meaning.nccl |= !nccl_domains.is_empty() && is_advanced_cpu_range(&value);
+        meaning.nccl |= !nccl_domains.is_empty() && is_advanced_range(&value);
         if meaning.step || meaning.nccl {
             registered.insert(id, meaning);
         }
@@ -104,7 +106,7 @@ pub fn read(db: &Db, wanted: &Wanted<'_>, zero: Ns, names: &mut Names) -> Result
         let (meaning, name) = match (&inline, int(row, 5)) {
             (Some(text), _) => {
                 let mut meaning = meaning_of(text);
-                meaning.nccl |= in_nccl_domain && is_advanced_cpu_range(text);
+                meaning.nccl |= in_nccl_domain && is_advanced_range(text);
                 let name = if meaning.step || meaning.nccl { names.intern(text) } else { NameId::NONE };
                 (meaning, name)
             }
@@ -149,11 +151,15 @@ pub fn read(db: &Db, wanted: &Wanted<'_>, zero: Ns, names: &mut Names) -> Result
         if let Some(init) = comm_init(names.get(name), &fields) {
             ranges.inits.push((init, fields.device));
         }
-        ranges.nccl.push(call);
+        // What ran on the GPU has GPU times: it was open on no thread, and nothing was launched inside it.
+        let list = if fields.on_gpu { &mut ranges.gpu_operations } else { &mut ranges.nccl };
+        list.push(call);
     }
     for ranges in found.processes.values_mut() {
         ranges.steps.sort_unstable_by_key(|r| (r.start, r.end, r.thread, r.name));
-        ranges.nccl.sort_by_key(|c| (c.start, c.end, c.thread));
+        for calls in [&mut ranges.nccl, &mut ranges.gpu_operations] {
+            calls.sort_by_key(|c| (c.start, c.end, c.thread));
+        }
     }
     Ok(found)
 }

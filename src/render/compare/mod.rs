@@ -8,7 +8,10 @@ use super::document::{Block, Document, Entry, Section};
 use super::table::Tone;
 use super::view::notes;
 use super::{Format, Style, html, json, markdown, terminal, units};
-use crate::compare::{Comparison, Remark, Scaling, Variant, Verdict};
+use crate::compare::{BaselineSource, Comparison, ONE_CAPTURE, Remark, Scaling, Variant, Verdict, interval_meaning, interval_sentence};
+
+/// Variants of which the headline says more than the name.
+const EXPLAINED: usize = 3;
 
 /// Prints a comparison in a format; `style` matters to the terminal only.
 pub fn render(comparison: &Comparison, format: Format, style: &Style) -> String {
@@ -23,7 +26,12 @@ pub fn render(comparison: &Comparison, format: Format, style: &Style) -> String 
 
 /// Everything that the terminal, Markdown and HTML print of a comparison.
 pub fn document(comparison: &Comparison) -> Document {
-    let verdicts = vec![Some(Block::Table(tables::verdicts(comparison))), entries(whys(comparison))];
+    let one_capture = others(comparison).any(|v| v.why.contains(ONE_CAPTURE));
+    let verdicts = vec![
+        Some(Block::Table(tables::verdicts(comparison))),
+        entries(whys(comparison)),
+        one_capture.then(|| Block::Text(ONE_CAPTURE.to_owned())),
+    ];
     let time = vec![
         Some(Block::Table(tables::times(comparison))),
         figures::grouped(comparison).map(Block::Figure),
@@ -54,7 +62,7 @@ pub fn document(comparison: &Comparison) -> Document {
             .filter_map(|(heading, blocks)| Section::new(heading, blocks.into_iter().flatten().collect()))
             .collect(),
         warnings: notes::warnings(&comparison.warnings),
-        definitions: definitions(),
+        definitions: definitions(comparison),
         method: method(comparison),
     }
 }
@@ -77,40 +85,60 @@ fn tone(verdict: Verdict) -> Tone {
 }
 
 fn facts(comparison: &Comparison) -> Vec<String> {
-    let mut facts = vec![units::plural(comparison.variants.len(), "variant"), format!("baseline {}", comparison.baseline)];
     let (least, most) = comparison.variants.iter().map(|v| v.ranks).fold((usize::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
-    facts.push(if least == most { units::plural(most, "rank") } else { format!("{least} to {}", units::plural(most, "rank")) });
-    facts.push(format!("smallest effect that counts {}", units::percent(comparison.settings.min_effect)));
+    let ranks = if least == most { units::plural(most, "rank") } else { format!("{least} to {}", units::plural(most, "rank")) };
+    let mut facts = vec![ranks, format!("smallest effect that counts {}", units::percent(comparison.settings.min_effect))];
+    if comparison.settings.baseline_source == BaselineSource::Plain {
+        facts.push("baseline: its name begins all others".to_owned());
+    }
     facts
 }
 
 fn headline(comparison: &Comparison) -> Vec<String> {
     let best = best(comparison);
-    let mut sentences = vec![match best {
-        Some(best) => best_sentence(comparison, best),
-        None => format!("No variant is shown to be faster than {}.", comparison.baseline),
-    }];
+    let comparable = others(comparison).any(|v| !comparison.other_work(v));
+    let mut sentences = match best {
+        Some(best) => vec![best_sentence(comparison, best)],
+        None if comparable => vec![format!("No variant is shown to be faster than {}.", comparison.baseline)],
+        None => vec![format!("No variant does the same work in a step as {}.", comparison.baseline)],
+    };
     sentences.extend(common_reason(comparison));
     sentences.extend(best.and_then(|best| reason(comparison, best)));
     let counts: Vec<String> = [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Inconclusive]
         .into_iter()
         .filter_map(|verdict| {
-            let names: Vec<&str> = others(comparison).filter(|v| v.verdict == verdict).map(|v| v.name.as_str()).collect();
+            let alike = |v: &&Variant| v.verdict == verdict && !comparison.other_work(v);
+            let names: Vec<&str> = others(comparison).filter(alike).map(|v| v.name.as_str()).collect();
             (!names.is_empty()).then(|| format!("{}: {}", verdict.label(), names.join(", ")))
         })
         .collect();
-    sentences.push(format!("{}.", capitalised(&counts.join("; "))));
+    sentences.extend((!counts.is_empty()).then(|| format!("{}.", capitalised(&counts.join("; ")))));
+    sentences.extend(other_work(comparison));
     sentences.extend(gate(comparison));
     sentences
 }
 
-/// The fastest of the variants that are faster; one with other ranks than the baseline only if there is no other or the scaling is known.
+/// The fastest of the variants that are faster and do the same work in a step.
 fn best(comparison: &Comparison) -> Option<&Variant> {
-    let ranks = baseline(comparison).map(|v| v.ranks);
-    let alike = |v: &Variant| comparison.settings.scaling.is_some() || Some(v.ranks) == ranks;
     others(comparison)
-        .filter(|v| v.verdict == Verdict::Faster)
-        .max_by(|a, b| alike(a).cmp(&alike(b)).then(a.speedup.unwrap_or(0.0).total_cmp(&b.speedup.unwrap_or(0.0))))
+        .filter(|v| v.verdict == Verdict::Faster && !comparison.other_work(v))
+        .max_by(|a, b| a.speedup.unwrap_or(0.0).total_cmp(&b.speedup.unwrap_or(0.0)))
+}
+
+/// The variants that cannot win, since a step of theirs does other work.
+fn other_work(comparison: &Comparison) -> Option<String> {
+    let base_ranks = baseline(comparison).map(|v| v.ranks);
+    let list: Vec<&Variant> = others(comparison).filter(|v| comparison.other_work(v)).collect();
+    let say = |v: &&Variant| {
+        let ranks = (Some(v.ranks) != base_ranks).then(|| units::plural(v.ranks, "rank"));
+        let step = || Some(format!("{} a step", units::time(v.summary[crate::model::Metric::StepNs]?.median.as_int()?)));
+        let pace = efficiency(comparison, v).or_else(step).filter(|_| list.len() <= EXPLAINED || comparison.settings.scaling.is_some());
+        let details: Vec<String> = ranks.into_iter().chain(pace).collect();
+        if details.is_empty() { v.name.clone() } else { format!("{} ({})", v.name, details.join(", ")) }
+    };
+    let advice = if 2 * list.len() > comparison.variants.len() { " --baseline with one of them ranks them." } else { "" };
+    let names = list.iter().map(say).collect::<Vec<_>>().join(", ");
+    (!list.is_empty()).then(|| format!("Not ranked, with other ranks or other work in a step: {names}.{advice}"))
 }
 
 /// What keeps every variant from a verdict, if it is one thing.
@@ -163,25 +191,49 @@ fn entries(entries: Vec<Entry>) -> Option<Block> {
 }
 
 fn whys(comparison: &Comparison) -> Vec<Entry> {
-    let efficiency = |variant: &Variant| match (variant.scaling_efficiency, comparison.settings.scaling) {
-        (Some(share), Some(scaling)) => {
-            let kind = if scaling == Scaling::Weak { "weak" } else { "strong" };
-            format!(" {} of ideal {kind} scaling.", units::percent(share))
+    let mut texts: Vec<(String, Vec<&Variant>)> = Vec::new();
+    for variant in others(comparison) {
+        let note = variant.notes.as_ref().map_or_else(String::new, |notes| format!(" Note: {notes}"));
+        let scaling = efficiency(comparison, variant).map_or_else(String::new, |text| format!(" {text}."));
+        let text = format!("{}{scaling}{note}", beyond_the_table(comparison, variant)).trim().to_owned();
+        match texts.iter_mut().find(|(other, variants)| *other == text && variants.iter().all(|v| v.verdict == variant.verdict)) {
+            Some((_, variants)) => variants.push(variant),
+            None => texts.push((text, vec![variant])),
         }
-        _ => String::new(),
+    }
+    // The headline has said what is the same for all.
+    let said = common_reason(comparison);
+    texts.retain(|(text, _)| !text.is_empty() && said.as_ref() != Some(text));
+    let name = |variants: &[&Variant], verdict: Verdict| {
+        format!("{} ({})", variants.iter().map(|v| v.name.as_str()).collect::<Vec<_>>().join(", "), verdict.label())
     };
-    others(comparison)
-        .map(|variant| Entry {
-            name: format!("{} ({})", variant.name, variant.verdict.label()),
-            text: format!(
-                "{}{}{}",
-                variant.why,
-                efficiency(variant),
-                variant.notes.as_ref().map_or_else(String::new, |notes| format!(" Note: {notes}"))
-            ),
-            tone: tone(variant.verdict),
+    texts
+        .into_iter()
+        .filter_map(|(text, variants)| {
+            let verdict = variants.first()?.verdict;
+            Some(Entry { name: name(&variants, verdict), text, tone: tone(verdict) })
         })
         .collect()
+}
+
+/// How near a variant of other ranks comes to the ideal, if it was said what that is.
+fn efficiency(comparison: &Comparison, variant: &Variant) -> Option<String> {
+    let kind = if comparison.settings.scaling? == Scaling::Weak { "weak" } else { "strong" };
+    Some(format!("{} of ideal {kind} scaling", units::percent(variant.scaling_efficiency?)))
+}
+
+/// The reasons for a verdict that the table does not show: without its numbers, and without what is said of all at once.
+fn beyond_the_table(comparison: &Comparison, variant: &Variant) -> String {
+    let mut why = variant.why.replace(ONE_CAPTURE, "");
+    if let (Some(speedup), Some(interval)) = (variant.speedup, variant.speedup_ci95) {
+        let (verdict, e) = (variant.verdict, comparison.settings.min_effect);
+        let meaning = match verdict {
+            Verdict::Inconclusive => format!("The interval {}.", interval_meaning(interval, verdict, e).trim_start_matches("which ")),
+            _ => String::new(),
+        };
+        why = why.replace(&interval_sentence(speedup, interval, verdict, e), &meaning);
+    }
+    why.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Remarks; the same one about several variants is said once.
@@ -193,26 +245,33 @@ fn remarks(comparison: &Comparison) -> Vec<Entry> {
             None => kinds.push((remark, vec![&remark.variant])),
         }
     }
+    let whose = |names: Vec<&str>| {
+        if names.len() > 1 && names.len() + 1 == comparison.variants.len() { "all others".to_owned() } else { names.join(", ") }
+    };
     kinds
         .into_iter()
         .map(|(remark, names)| Entry {
-            name: format!("{} ({})", names.join(", "), remark.aspect.replace('_', " ")),
+            name: format!("{} ({})", whose(names), remark.aspect.replace('_', " ")),
             text: remark.message.clone(),
             tone: Tone::Neutral,
         })
         .collect()
 }
 
-fn definitions() -> Vec<(String, String)> {
+fn definitions(comparison: &Comparison) -> Vec<(String, String)> {
+    let untested = comparison.expectations.iter().any(|expectation| expectation.holds.is_none());
     [
         ("speed-up", "median step of the baseline / median step of the variant; of several captures the mean of their medians."),
         ("95 % interval", "seeded percentile bootstrap of that ratio over steps, and over captures if there are several."),
         ("faster, slower", "the whole interval is beyond the smallest effect that counts; same: all of it is within; else inconclusive."),
         ("pp", "percentage points: the difference of two shares."),
         ("transfer", "communication time without waiting: the least of any rank in a step, median over steps."),
+        ("not testable", "a number is missing, or the variant that it is set against differs in other options that matter here."),
     ]
+    .into_iter()
+    .filter(|(term, _)| untested || *term != "not testable")
     .map(|(term, definition)| (term.to_owned(), definition.to_owned()))
-    .to_vec()
+    .collect()
 }
 
 fn method(comparison: &Comparison) -> Vec<String> {
@@ -243,8 +302,8 @@ fn capitalised(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::fixtures::{compared, run, variant};
-    use crate::compare::{Settings, compare};
+    use crate::compare::fixtures::{compared, run, timed, variant};
+    use crate::compare::{Settings, VariantInput, compare};
 
     fn printed(comparison: &Comparison, format: Format, width: usize) -> String {
         render(comparison, format, &Style { width, color: false })
@@ -262,6 +321,46 @@ mod tests {
         let inputs = [variant("ddp", captures), variant("view", vec![run("repeats/view-run1")])];
         let c = compare(&inputs, &Settings { gate_percent: Some(5.0), ..Settings::default() }).expect("compares");
         insta::assert_snapshot!(printed(&c, Format::Markdown, 100));
+    }
+
+    /// One rank of 900 ns beside two of 1000: faster, but not by a change of the program.
+    #[test]
+    fn other_ranks_never_win_the_headline() {
+        let two = |name: &str, times: &[i64]| {
+            let mut report = timed(name, times);
+            report.summary.ranks = 2;
+            variant(name, vec![report])
+        };
+        let one = || variant("one", vec![timed("one", &[900, 901, 899, 900])]);
+        let headline_of =
+            |inputs: &[VariantInput], scaling| headline(&compare(inputs, &Settings { scaling, ..Settings::default() }).expect("compares"));
+
+        let base = || two("base", &[1000, 1001, 999, 1000]);
+        let sentences = headline_of(&[base(), one(), two("view", &[950, 951, 949, 950])], None);
+        assert!(sentences[0].starts_with("view is 1.053 times as fast as base"), "{sentences:?}");
+        assert_eq!(sentences[2], "Faster: view.");
+        assert_eq!(sentences[3], "Not ranked, with other ranks or other work in a step: one (1 rank, 900 ns a step).");
+
+        let sentences = headline_of(&[base(), one()], None);
+        assert_eq!(sentences[0], "No variant does the same work in a step as base.");
+        assert!(sentences.iter().all(|s| !s.contains("scaling") && !s.contains("1.111")), "{sentences:?}");
+        // 1000 / 900.
+        let sentences = headline_of(&[base(), one()], Some(Scaling::Weak));
+        assert!(sentences[1].ends_with("one (1 rank, 111.1 % of ideal weak scaling)."), "{sentences:?}");
+    }
+
+    #[test]
+    fn what_all_verdicts_share_is_said_once() {
+        let names = ["shm/shm-2gpu", "shm/shm-2gpu-view", "shm/shm-2gpu-powersgd-active", "shm/shm-2gpu-bf16-bucket100"];
+        let text = printed(&compared(&names), Format::Terminal, 400);
+        assert_eq!(text.matches("One capture a side").count(), 1, "{text}");
+        assert!(!text.contains("Speed-up 1."), "the table has the numbers: {text}");
+    }
+
+    #[test]
+    fn a_reason_that_all_share_is_said_in_the_headline_alone() {
+        let text = printed(&compared(&["nvlink/ddp-2gpu", "nvlink/ddp-2gpu-view", "shm/shm-2gpu"]), Format::Terminal, 400);
+        assert_eq!(text.matches("'ddp-2gpu' has only 2 steps that count").count(), 1, "{text}");
     }
 
     #[test]

@@ -208,7 +208,7 @@ pub(super) fn expectations(comparison: &Comparison) -> Option<Table> {
     let verdict = |e: &Expectation| match e.holds {
         Some(true) => Cell::text("yes").with_tone(Tone::Good),
         Some(false) => Cell::text("no").with_tone(Tone::Bad),
-        None => Cell::text("unknown"),
+        None => Cell::text("not testable").with_title("a number is missing, or other options differ as well"),
     };
     let option = |e: &Expectation| {
         let hint = if e.source.starts_with("guessed") { "guessed" } else { e.source.split(':').next().unwrap_or_default() };
@@ -223,7 +223,7 @@ pub(super) fn expectations(comparison: &Comparison) -> Option<Table> {
         Column::text("observed", list.iter().map(|e| e.observed.as_str())),
         Column::text("without it", list.iter().map(without)),
     ];
-    (!list.is_empty()).then(|| Table::new("What known options should do, and what they did", columns))
+    (!list.is_empty()).then(|| Table::new("What known options should do in a step, and what they did", columns))
 }
 
 /// The captures of variants that have several.

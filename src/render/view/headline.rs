@@ -102,9 +102,10 @@ fn nothing_measured(report: &Report) -> String {
 }
 
 fn whole_capture(report: &Report, step: Spread) -> String {
-    let start = match report.settings.step_pattern_source.starts_with("no NVTX") {
-        true => "The capture has no NVTX ranges, so steps are unknown: the",
-        false => "The",
+    let start = match report.settings.step_pattern_source.as_str() {
+        "no NVTX ranges" => "The capture has no NVTX ranges, so steps are unknown: the",
+        "only NCCL's own NVTX ranges" => "The capture has no NVTX ranges but NCCL's own, so steps are unknown: the",
+        _ => "The",
     };
     format!("{start} whole capture of {}, first to last GPU operation, is one window.", ns(step.median.as_f64()))
 }
