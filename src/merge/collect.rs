@@ -168,9 +168,7 @@ impl Collected {
         // Records without a number keep the order in which they were written.
         self.ops.sort_by_key(|op| (op.origin, kind(op), op.sn.is_none(), op.sn, op.written_us));
         let before = self.ops.len();
-        self.ops.dedup_by(|b, a| {
-            a.sn.is_some() && a.sn == b.sn && a.origin == b.origin && kind(a) == kind(b)
-        });
+        self.ops.dedup_by(|b, a| a.sn.is_some() && a.sn == b.sn && a.origin == b.origin && kind(a) == kind(b));
         self.repeated = (before - self.ops.len()) as u64;
         self.ops.shrink_to_fit();
         let mut first = 0;
