@@ -7,10 +7,14 @@
 
 pub mod clock;
 pub mod collect;
+pub mod guess;
 pub mod leftover;
 pub mod owners;
 pub mod pair;
+pub mod parts;
 pub mod place;
+#[cfg(test)]
+mod scale;
 pub mod trust;
 pub mod typical;
 
@@ -39,14 +43,13 @@ pub struct Merged {
 }
 
 /// Why the kernels of a rank without any record are alone.
-const NO_LOG: &str = "no log of this process";
+pub const NO_LOG: &str = "no log of this process";
 
 /// Pairs the communication of all ranks with the collected records, gives sizes to events that have none, and says how far
 /// both agree. `events` are those of each rank of `ranks`.
 pub fn merge(ranks: &[RankKernels], events: &mut [Vec<Event>], logs: &Collected) -> Merged {
     let owned = owners::owners(ranks, events, logs);
-    let found: Vec<Found> =
-        ranks.par_iter().zip(&*events).zip(&owned).map(|((rank, events), series)| pair::pair(rank, events, series, logs)).collect();
+    let found = find(ranks, events, &owned, logs);
     let mut view = InspectorMerge {
         files: logs.files.len(),
         records: logs.files.iter().map(|f| f.records).sum(),
@@ -99,6 +102,17 @@ pub fn merge(ranks: &[RankKernels], events: &mut [Vec<Event>], logs: &Collected)
     view.trust = trust;
     give_sizes(&all, events, logs);
     Merged { view, warnings }
+}
+
+/// The pairs of every rank. Where the clock of one log is off, so is that of the others of its host.
+fn find(ranks: &[RankKernels], events: &[Vec<Event>], owned: &[Vec<usize>], logs: &Collected) -> Vec<Found> {
+    let pair = |r: usize, shift_us| pair::pair(&ranks[r], &events[r], &owned[r], logs, shift_us);
+    let found: Vec<Found> = (0..ranks.len()).into_par_iter().map(|r| pair(r, None)).collect();
+    let of_host =
+        |host: &Option<String>| ranks.iter().zip(&found).find_map(|(rank, found)| found.shift_us.filter(|_| rank.hostname == *host));
+    let shifts: Vec<Option<f64>> = ranks.iter().map(|rank| of_host(&rank.hostname)).collect();
+    let again = |(r, found): (usize, Found)| if shifts[r].is_some() && found.shift_us.is_none() { pair(r, shifts[r]) } else { found };
+    found.into_par_iter().enumerate().map(again).collect()
 }
 
 fn count(reasons: &mut BTreeMap<String, u64>, why: &str, n: u64) {

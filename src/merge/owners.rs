@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::collect::Collected;
-use super::pair::{RankKernels, logged_id, pair};
+use super::pair::{RankKernels, pair};
+use super::parts::logged_id;
 use crate::collectives::events::Event;
 
 /// For each rank its series (indices into [`Collected::series`]).
@@ -68,7 +69,7 @@ fn share(
 /// Pairs, weighed by how closely their durations agree: ranks of one communicator run the same operations and differ in how long they
 /// wait.
 fn agreement(rank: &RankKernels, events: &[Event], series: &[usize], logs: &Collected) -> u64 {
-    let found = pair(rank, events, series, logs);
+    let found = pair(rank, events, series, logs, None);
     let weight = |us: f64, kernel: f64| 1000.0 / (1.0 + (us - kernel).abs() / 10.0);
     let one =
         |p: &super::pair::Pair| logs.ops[p.record].exec_us.map_or(1.0, |us| 1.0 + weight(us, events[p.event].duration() as f64 / 1e3));

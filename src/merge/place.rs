@@ -11,8 +11,9 @@
 //! those that most kernels vote for; a stretch whose best offset is not clearly better than every other is left alone.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
-use super::clock::Ended;
+use super::clock::{Ended, Passes};
 use super::collect::LoggedOp;
 use crate::model::CommOp;
 
@@ -34,6 +35,8 @@ const CHANGE: f64 = 3.0;
 /// How much better than any other the best offset of n kernels must be: chance agreement grows with the root of n.
 const MARGIN: f64 = 0.3;
 
+/// Without times a kernel votes for the records whose duration differs by less than this, microseconds.
+const VOTE_US: f64 = 30.0;
 /// Kernels that are asked for their vote.
 const VOTERS: usize = 32;
 /// Votes after which no further kernel is asked.
@@ -119,23 +122,31 @@ fn lateness(us: f64) -> f64 {
 }
 
 /// A series of records in order of their numbers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Sequence<'a> {
-    /// The records.
+    /// All records; those that have a usable number first.
     pub ops: &'a [LoggedOp],
     /// When each ended.
-    pub ended: &'a [Ended],
+    pub ended: Vec<Ended>,
+    /// How many of them have a place in the sequence.
+    len: usize,
     /// True if the records carry numbers; else their position is taken for it.
     numbered: bool,
+    /// True if operations ended in the order of their numbers.
+    in_order: bool,
+    /// Records with a duration by the GPU's timer, shortest first.
+    by_duration: OnceLock<Vec<u32>>,
 }
 
 impl<'a> Sequence<'a> {
-    /// The records that have a number, or all if none has. Numbers beyond half of an `i64` are damage.
-    pub fn new(ops: &'a [LoggedOp], ended: &'a [Ended]) -> Sequence<'a> {
-        let usable = ops.partition_point(|op| op.sn.is_some_and(|sn| sn <= (i64::MAX / 2) as u64));
+    /// A sequence of the records that have a number, or of all if none has. Numbers beyond half of an `i64` are damage.
+    pub fn new(ops: &'a [LoggedOp], passes: &Passes) -> Sequence<'a> {
+        let ended: Vec<Ended> = ops.iter().map(|op| Ended::of(op, passes)).collect();
         let numbered = ops.first().is_some_and(|op| op.sn.is_some());
-        let n = if numbered { usable } else { ops.len() }.min(ended.len());
-        Sequence { ops: &ops[..n], ended: &ended[..n], numbered }
+        let usable = ops.partition_point(|op| op.sn.is_some_and(|sn| sn <= (i64::MAX / 2) as u64));
+        let len = if numbered { usable } else { ops.len() };
+        let in_order = ended[..len].is_sorted_by(|a, b| a.by <= b.by && a.after <= b.after);
+        Sequence { ops, ended, len, numbered, in_order, by_duration: OnceLock::new() }
     }
 
     /// The number of a record.
@@ -148,16 +159,53 @@ impl<'a> Sequence<'a> {
 
     /// First and last number.
     pub fn bounds(&self) -> Option<(i64, i64)> {
-        let last = self.ops.len().checked_sub(1)?;
+        let last = self.len.checked_sub(1)?;
         Some((self.number(0), self.number(last)))
     }
 
     fn index_from(&self, number: i64) -> usize {
         if self.numbered {
-            self.ops.partition_point(|op| op.sn.is_some_and(|sn| (sn as i64) < number))
+            self.ops[..self.len].partition_point(|op| op.sn.is_some_and(|sn| (sn as i64) < number))
         } else {
-            usize::try_from(number).unwrap_or(0).min(self.ops.len())
+            usize::try_from(number).unwrap_or(0).min(self.len)
         }
+    }
+
+    /// Calls `each` for the records that can be of a kernel: by its time, or where that is not known by its duration; with their fit.
+    fn candidates(&self, block: &Block, mut each: impl FnMut(usize, f64)) {
+        let mut look = |i: usize| {
+            let fits = block.parts.iter().filter_map(|part| block.fit(part, &self.ops[i], self.ended[i]));
+            let best = fits.fold(0.0, f64::max);
+            if best > 0.0 {
+                each(i, best);
+            }
+        };
+        match block.end_us {
+            Some(end) if self.in_order => {
+                let ended = &self.ended[..self.len];
+                let first = ended.partition_point(|ended| ended.by < end - LATE_US);
+                let last = ended.partition_point(|ended| ended.after <= end + LATE_US);
+                (first..last.max(first)).for_each(look);
+            }
+            Some(_) => (0..self.len).for_each(look),
+            None => {
+                let us = |i: &u32| self.ops[*i as usize].exec_us.unwrap_or(0.0);
+                let index = self.by_duration();
+                let first = index.partition_point(|i| us(i) < block.duration_us - VOTE_US);
+                let near = index[first..].iter().take_while(|i| us(i) <= block.duration_us + VOTE_US);
+                near.for_each(|&i| look(i as usize));
+            }
+        }
+    }
+
+    fn by_duration(&self) -> &[u32] {
+        self.by_duration.get_or_init(|| {
+            let timed = |i: &u32| self.ops[*i as usize].exec_us.is_some() && self.ops[*i as usize].is_gpu_timed();
+            let mut index: Vec<u32> = (0..u32::try_from(self.len).unwrap_or(u32::MAX)).filter(timed).collect();
+            let us = |i: u32| self.ops[i as usize].exec_us.unwrap_or(0.0);
+            index.sort_unstable_by(|&a, &b| us(a).total_cmp(&us(b)).then(a.cmp(&b)));
+            index
+        })
     }
 
     /// Calls `each` for every record whose number falls to the block at this place, with its fit or `None`.
@@ -165,7 +213,7 @@ impl<'a> Sequence<'a> {
         let mut left = [0; 2];
         left.iter_mut().zip(&block.parts).for_each(|(left, part)| *left = part.count);
         let end = first.saturating_add(block.width());
-        for i in self.index_from(first)..self.ops.len() {
+        for i in self.index_from(first)..self.len {
             if self.number(i) >= end {
                 break;
             }
@@ -181,9 +229,10 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    fn score(&self, block: &Block, first: i64) -> f64 {
+    /// How well the records at this place fit the block, beyond what any record of the sequence does by `chance`.
+    fn score(&self, block: &Block, first: i64, chance: f64) -> f64 {
         let mut score = 0.0;
-        self.at(block, first, &mut |_, fit| score += fit.unwrap_or(MISFIT));
+        self.at(block, first, &mut |_, fit| score += fit.map_or(MISFIT, |fit| fit - chance));
         score
     }
 }
@@ -225,7 +274,9 @@ pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
     if offsets.is_empty() {
         return placed;
     }
-    let score = |i: usize, offset: i64| sequence.score(&blocks[i], firsts[i].saturating_add(offset));
+    let first = |i: usize, offset: i64| firsts[i].saturating_add(offset);
+    let chance = chance(blocks, &offsets, sequence, first);
+    let score = |i: usize, offset: i64| sequence.score(&blocks[i], first(i, offset), chance);
     let way = best_way(blocks.len(), &offsets, score);
     let mut start = 0;
     for run in way.chunk_by(|a, b| a == b) {
@@ -233,18 +284,19 @@ pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
         start = range.end;
         let offset = offsets[run[0]];
         let total = |offset: i64| range.clone().map(|i| score(i, offset)).sum::<f64>();
-        let own = total(offset);
-        if own <= 0.0 {
+        let fit: f64 = range.clone().map(|i| sequence.score(&blocks[i], first(i, offset), 0.0)).sum();
+        if fit <= 0.0 {
             continue;
         }
+        let own = total(offset);
         let margin = MARGIN + MARGIN * (range.len() as f64).sqrt();
         if offsets.iter().any(|&other| other != offset && total(other) > own - margin) {
             placed.outcomes[range].fill(Outcome::Unsure);
             continue;
         }
-        placed.score += own;
+        placed.score += fit;
         for i in range {
-            let first = firsts[i].saturating_add(offset);
+            let first = first(i, offset);
             let (mut records, mut misfits) = (Vec::new(), 0);
             sequence.at(&blocks[i], first, &mut |record, fit| match fit {
                 Some(_) => records.push(record),
@@ -260,24 +312,35 @@ pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
     placed
 }
 
+/// How well records fit kernels that they are not of: where all durations are alike, quite well, and an offset must not win because
+/// fewer records are lost on its way. The median over the offsets but the best.
+fn chance(blocks: &[Block], offsets: &[i64], sequence: &Sequence<'_>, first: impl Fn(usize, i64) -> i64) -> f64 {
+    let mean_and_sum = |&offset: &i64| {
+        let (mut sum, mut n) = (0.0, 0_u64);
+        for (i, block) in blocks.iter().enumerate() {
+            sequence.at(block, first(i, offset), &mut |_, fit| {
+                sum += fit.unwrap_or(0.0);
+                n += u64::from(fit.is_some());
+            });
+        }
+        (sum, if n > 0 { sum / n as f64 } else { 0.0 })
+    };
+    let mut fits: Vec<(f64, f64)> = offsets.iter().map(mean_and_sum).collect();
+    fits.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    fits.pop();
+    let means: Vec<f64> = fits.into_iter().map(|(_, mean)| mean).collect();
+    crate::stats::median(&means).unwrap_or(0.0).max(0.0)
+}
+
 /// The offsets that most kernels vote for, ascending.
 fn offsets(blocks: &[Block], firsts: &[i64], sequence: &Sequence<'_>) -> Vec<i64> {
     let votes_of = |records: usize, width: i64| records.saturating_mul(usize::try_from(width).unwrap_or(usize::MAX));
-    let fits = |voter: usize, each: &mut dyn FnMut(usize, f64)| {
-        let block = &blocks[voter];
-        for (i, (op, ended)) in sequence.ops.iter().zip(sequence.ended).enumerate() {
-            let best = block.parts.iter().filter_map(|part| block.fit(part, op, *ended)).fold(0.0, f64::max);
-            if best > 0.0 {
-                each(i, best);
-            }
-        }
-    };
     let step = blocks.len().div_ceil(VOTERS).max(1);
     let mut voters: Vec<(usize, usize)> = (0..blocks.len())
         .step_by(step)
         .map(|voter| {
             let mut n = 0;
-            fits(voter, &mut |_, _| n += 1);
+            sequence.candidates(&blocks[voter], |_, _| n += 1);
             (n, voter)
         })
         .filter(|&(n, voter)| n > 0 && votes_of(n, blocks[voter].width()) <= MOST_VOTES)
@@ -292,7 +355,7 @@ fn offsets(blocks: &[Block], firsts: &[i64], sequence: &Sequence<'_>) -> Vec<i64
         }
         let width = blocks[voter].width();
         cast += votes_of(n, width);
-        fits(voter, &mut |i, fit| {
+        sequence.candidates(&blocks[voter], |i, fit| {
             // Which of the kernel's numbers the record has is not known.
             for position in 0..width {
                 *votes.entry((sequence.number(i) - position).saturating_sub(firsts[voter])).or_default() += fit / width as f64;

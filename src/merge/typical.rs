@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::collect::Collected;
+use super::collect::{Collected, Kind, LoggedOp};
 use super::pair::Pair;
 use crate::model::CommOp;
 use crate::model::record::busbw_gbs;
@@ -24,20 +24,31 @@ type Key<'a> = (&'a str, CommOp);
 
 /// The numbers that the capture covers: of each communicator and collective, from the first to the last paired one.
 pub fn captured(all: &[(usize, Pair)], logs: &Collected) -> Vec<Captured> {
-    let mut list = Vec::new();
-    for ((comm, op), (first, last)) in covered(all, logs) {
-        let logged = logs.ops.iter().filter(|r| !r.p2p && r.op == op && logs.origins[r.origin as usize].comm_id == comm);
-        let numbers = logged.filter_map(|r| r.sn).fold((u64::MAX, 0), |(low, high), sn| (low.min(sn), high.max(sn)));
-        list.push(Captured {
+    let series = series(logs);
+    let one = |((comm, op), (first, last)): (Key<'_>, (u64, u64))| {
+        let logged = series.get(&(comm, op)).into_iter().flatten().flat_map(|ops| ops.iter().filter_map(|op| op.sn));
+        let (low, high) = logged.fold((first, last), |(low, high), sn| (low.min(sn), high.max(sn)));
+        Captured {
             comm_id: comm.to_owned(),
             op: op.label().to_owned(),
             first_sn: first,
             last_sn: last,
-            first_logged_sn: numbers.0,
-            last_logged_sn: numbers.1,
-        });
+            first_logged_sn: low,
+            last_logged_sn: high,
+        }
+    };
+    covered(all, logs).into_iter().map(one).collect()
+}
+
+/// The records of each collective, one list for each rank.
+fn series(logs: &Collected) -> BTreeMap<Key<'_>, Vec<&[LoggedOp]>> {
+    let mut by_key: BTreeMap<Key<'_>, Vec<&[LoggedOp]>> = BTreeMap::new();
+    for series in &logs.series {
+        if let Kind::Coll(op) = series.kind {
+            by_key.entry((&logs.origins[series.origin].comm_id, op)).or_default().push(&logs.ops[series.ops.clone()]);
+        }
     }
-    list
+    by_key
 }
 
 fn covered<'a>(all: &[(usize, Pair)], logs: &'a Collected) -> BTreeMap<Key<'a>, (u64, u64)> {
@@ -52,13 +63,11 @@ fn covered<'a>(all: &[(usize, Pair)], logs: &'a Collected) -> BTreeMap<Key<'a>, 
     ranges
 }
 
-/// One collective, over the ranks that logged it.
-#[derive(Default)]
-struct Operation {
-    shortest: f64,
-    longest: f64,
-    ranks: u32,
-    n_ranks: u32,
+/// One collective on one rank.
+struct Logged {
+    bytes: u64,
+    sn: u64,
+    us: f64,
 }
 
 /// Bandwidths and waits of the operations on one side.
@@ -72,83 +81,71 @@ struct Side {
 /// For each communicator, operation and size: bandwidth and waiting of the captured operations beside all others of the run.
 ///
 /// One operation counts once: its time is the shortest over the ranks that logged it, its wait the longest minus the shortest. An
-/// operation that fewer ranks logged than others of its communicator does not compare with them and is left out.
+/// operation that fewer ranks logged than others of its kind does not compare with them and is left out.
 pub fn typical(all: &[(usize, Pair)], logs: &Collected, trust: &[CommTrust]) -> Vec<Typical> {
-    let covered = covered(all, logs);
     let trusted: BTreeSet<&str> = trust.iter().filter(|t| t.trusted).map(|t| t.comm_id.as_str()).collect();
-    let mut operations: BTreeMap<(Key<'_>, u64, u64), Operation> = BTreeMap::new();
-    for record in logs.ops.iter().filter(|r| !r.p2p && r.is_gpu_timed()) {
-        let origin = &logs.origins[record.origin as usize];
-        let key = (origin.comm_id.as_str(), record.op);
-        if let (Some(sn), Some(bytes), Some(us)) = (record.sn, record.bytes, record.exec_us)
-            && trusted.contains(key.0)
-            && covered.contains_key(&key)
-        {
-            let operation = operations.entry((key, bytes, sn)).or_default();
-            let first = operation.ranks == 0;
-            operation.shortest = if first { us } else { operation.shortest.min(us) };
-            operation.longest = operation.longest.max(us);
-            operation.ranks += 1;
-            operation.n_ranks = origin.n_ranks;
-        }
-    }
-    let mut ranks: BTreeMap<&str, u32> = BTreeMap::new();
-    for (((comm, _), ..), operation) in &operations {
-        let most = ranks.entry(comm).or_default();
-        *most = (*most).max(operation.ranks);
-    }
-    let mut groups: BTreeMap<(Key<'_>, u64), (u32, [Side; 2])> = BTreeMap::new();
-    for ((key, bytes, sn), operation) in operations {
-        if ranks.get(key.0) != Some(&operation.ranks) {
-            continue;
-        }
-        let inside = covered.get(&key).is_some_and(|(first, last)| (first..=last).contains(&&sn));
-        let (n_ranks, sides) = groups.entry((key, bytes)).or_default();
-        *n_ranks = operation.n_ranks;
-        let side = &mut sides[usize::from(inside)];
-        side.busbw.push(busbw_gbs(key.1, bytes, operation.n_ranks, operation.shortest));
-        side.time.push(operation.longest);
-        if operation.ranks > 1 {
-            side.wait.push(operation.longest - operation.shortest);
-        }
-    }
-    let with_captured = groups.into_iter().filter(|(_, (_, [_, inside]))| !inside.busbw.is_empty());
-    with_captured
-        .map(|(((comm, op), bytes), (n_ranks, [rest, inside]))| {
-            let enough = inside.busbw.len() >= MIN_CAPTURED && rest.busbw.len() >= MIN_REST;
-            let (busbw, rest_busbw) = (stats::median(&inside.busbw), stats::median(&rest.busbw));
-            let (wait, rest_wait) = (stats::median(&inside.wait), stats::median(&rest.wait));
-            let verdict = busbw.zip(rest_busbw).filter(|_| enough).map(|(own, other)| match differs(own, other, &rest.busbw, other) {
-                true if own < other => "slower",
-                true => "faster",
-                false => "typical",
-            });
-            let whole = stats::median(&inside.time).unwrap_or(0.0);
-            let wait_verdict = wait.zip(rest_wait).filter(|_| enough).map(|(own, other)| match differs(own, other, &rest.wait, whole) {
-                true if own < other => "shorter",
-                true => "longer",
-                false => "typical",
-            });
-            Typical {
-                comm_id: comm.to_owned(),
-                op: op.label().to_owned(),
-                bytes,
-                ranks_logged: ranks.get(comm).copied().unwrap_or(0),
-                n_ranks,
-                captured: inside.busbw.len() as u64,
-                captured_busbw_gbs: busbw,
-                captured_wait_us: wait,
-                rest: rest.busbw.len() as u64,
-                rest_busbw_gbs: rest_busbw,
-                rest_busbw_p5_gbs: stats::quantile(&rest.busbw, 0.05),
-                rest_busbw_p95_gbs: stats::quantile(&rest.busbw, 0.95),
-                rest_wait_us: rest_wait,
-                verdict: verdict.map(str::to_owned),
-                wait_verdict: wait_verdict.map(str::to_owned),
-                reason: (!enough).then(|| format!("fewer than {MIN_CAPTURED} captured or {MIN_REST} other operations of this size")),
+    let series = series(logs);
+    let mut list = Vec::new();
+    for (key, (first, last)) in covered(all, logs).into_iter().filter(|((comm, _), _)| trusted.contains(comm)) {
+        let n_ranks = logs.origins.iter().find(|origin| origin.comm_id == key.0).map_or(0, |origin| origin.n_ranks);
+        let records = series.get(&key).into_iter().flatten().copied().flatten().filter(|op| op.is_gpu_timed());
+        let mut logged: Vec<Logged> = records.filter_map(|op| Some(Logged { bytes: op.bytes?, sn: op.sn?, us: op.exec_us? })).collect();
+        logged.sort_by_key(|op| (op.bytes, op.sn));
+        let ranks = logged.chunk_by(|a, b| (a.bytes, a.sn) == (b.bytes, b.sn)).map(<[Logged]>::len).max().unwrap_or(0);
+        for size in logged.chunk_by(|a, b| a.bytes == b.bytes) {
+            let mut sides = [Side::default(), Side::default()];
+            for operation in size.chunk_by(|a, b| a.sn == b.sn).filter(|operation| operation.len() == ranks) {
+                let shortest = operation.iter().map(|op| op.us).fold(f64::INFINITY, f64::min);
+                let longest = operation.iter().map(|op| op.us).fold(0.0, f64::max);
+                let side = &mut sides[usize::from((first..=last).contains(&operation[0].sn))];
+                side.busbw.push(busbw_gbs(key.1, size[0].bytes, n_ranks, shortest));
+                side.time.push(longest);
+                if ranks > 1 {
+                    side.wait.push(longest - shortest);
+                }
             }
-        })
-        .collect()
+            let [rest, inside] = sides;
+            if !inside.busbw.is_empty() {
+                list.push(compared(key, size[0].bytes, (ranks, n_ranks), &inside, &rest));
+            }
+        }
+    }
+    list
+}
+
+fn compared((comm, op): Key<'_>, bytes: u64, (ranks, n_ranks): (usize, u32), inside: &Side, rest: &Side) -> Typical {
+    let enough = inside.busbw.len() >= MIN_CAPTURED && rest.busbw.len() >= MIN_REST;
+    let (busbw, rest_busbw) = (stats::median(&inside.busbw), stats::median(&rest.busbw));
+    let (wait, rest_wait) = (stats::median(&inside.wait), stats::median(&rest.wait));
+    let whole = stats::median(&inside.time).unwrap_or(0.0);
+    let verdict = busbw.zip(rest_busbw).filter(|_| enough).map(|(own, other)| match differs(own, other, &rest.busbw, other) {
+        true if own < other => "slower",
+        true => "faster",
+        false => "typical",
+    });
+    let wait_verdict = wait.zip(rest_wait).filter(|_| enough).map(|(own, other)| match differs(own, other, &rest.wait, whole) {
+        true if own < other => "shorter",
+        true => "longer",
+        false => "typical",
+    });
+    Typical {
+        comm_id: comm.to_owned(),
+        op: op.label().to_owned(),
+        bytes,
+        ranks_logged: u32::try_from(ranks).unwrap_or(u32::MAX),
+        n_ranks,
+        captured: inside.busbw.len() as u64,
+        captured_busbw_gbs: busbw,
+        captured_wait_us: wait,
+        rest: rest.busbw.len() as u64,
+        rest_busbw_gbs: rest_busbw,
+        rest_busbw_p5_gbs: stats::quantile(&rest.busbw, 0.05),
+        rest_busbw_p95_gbs: stats::quantile(&rest.busbw, 0.95),
+        rest_wait_us: rest_wait,
+        verdict: verdict.map(str::to_owned),
+        wait_verdict: wait_verdict.map(str::to_owned),
+        reason: (!enough).then(|| format!("fewer than {MIN_CAPTURED} captured or {MIN_REST} other operations of this size")),
+    }
 }
 
 /// True if the median `own` lies beside the values of the rest, whose median is `other`, by more than a share of `whole`.

@@ -127,3 +127,41 @@ fn binary_payloads_say_what_json_says() {
     });
     assert_eq!(report(&files).collectives, report(&blobs).collectives);
 }
+
+/// (capture, for each rank kernels and pairs, largest difference in us that is allowed); every kernel of a rank with a log is paired.
+#[test]
+fn inspector_records_are_paired_in_full() {
+    use nsysnccl::pipeline::{Options, build};
+    let Some(data) = captures() else { return };
+    let cases: [(&str, [(u64, u64); 2], f64); 9] = [
+        ("shm/shm-2gpu", [(5, 5), (5, 5)], 10.0),
+        ("nvlink-truth/ddp-2gpu", [(5, 0), (5, 5)], 10.0),
+        ("nvlink/ddp-2gpu", [(3, 3), (3, 3)], 10.0),
+        ("nvlink/ddp-2gpu-bucket100", [(33, 33), (33, 0)], 11.2),
+        ("repeats/ddp-run1", [(20, 20), (20, 20)], 10.0),
+        ("repeats/ddp-run2", [(20, 20), (20, 20)], 10.0),
+        ("socket/socket-2node", [(4, 4), (4, 4)], 10.0),
+        ("shm/shm-2gpu-powersgd-active", [(30, 30), (30, 30)], 10.0),
+        // The times of its first communicator are not its own.
+        ("collectives/coll-2gpu", [(160, 0), (160, 160)], f64::INFINITY),
+    ];
+    for (stem, expected, limit) in cases {
+        let files = [0, 1].map(|rank| data.join(format!("{stem}_{rank}.sqlite")));
+        let options = Options { inspector: vec![data.join(format!("{stem}_inspector"))], ..Options::default() };
+        let merged = build(&files, &options, || ()).expect(stem).report.inspector.expect("a merge");
+        let found: Vec<(u64, u64)> = merged.ranks.iter().map(|rank| (rank.kernels, rank.paired)).collect();
+        assert_eq!(found, expected, "{stem}");
+        let missing: Vec<u32> = (0..2).filter(|&rank| expected[rank as usize].1 == 0).collect();
+        assert_eq!(merged.missing_ranks, missing, "{stem}");
+        assert!(merged.duration_delta_us.is_some_and(|delta| delta.max <= limit), "{stem}: {:?}", merged.duration_delta_us);
+        if stem == "shm/shm-2gpu" {
+            let numbers: Vec<Option<u64>> = merged.pairs.iter().filter(|pair| pair.rank == 0).map(|pair| pair.sn).collect();
+            assert_eq!(numbers, [5, 6, 7, 8, 9].map(Some));
+        }
+        if stem == "collectives/coll-2gpu" {
+            let trusted: Vec<(&str, bool)> = merged.trust.iter().map(|t| (t.comm_id.as_str(), t.trusted)).collect();
+            assert_eq!(trusted, [("0xb46cc394a94f16", true), ("0xbbd4d590f040f7", false)]);
+            assert!(merged.pairs.iter().all(|pair| pair.busbw_gbs.is_some() == (pair.comm_id == "0xb46cc394a94f16")));
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 mod figures;
 mod headline;
+mod inspector;
 pub(in crate::render) mod notes;
 mod tables;
 mod transport;
@@ -38,12 +39,6 @@ pub fn document(report: &Report) -> Document {
         )
         .map(Block::Table),
     ];
-    let inspector = vec![
-        report.inspector.as_ref().map(|merge| Block::Text(notes::inspector(merge))),
-        report.inspector.as_ref().and_then(tables::inspector).map(Block::Table),
-        report.inspector.as_ref().and_then(tables::inspector_typical).map(Block::Table),
-        report.inspector.as_ref().and_then(tables::inspector_pairs).map(Block::Details),
-    ];
     let capture = vec![
         Some(Block::Table(tables::identity(report))),
         Some(Block::Table(tables::inputs(report))),
@@ -56,7 +51,7 @@ pub fn document(report: &Report) -> Document {
         ("Collectives", collectives),
         ("Transport", report.transport.iter().flat_map(transport::blocks).map(Some).collect()),
         ("Kernels", kernels),
-        ("NCCL Inspector", inspector),
+        ("NCCL Inspector", report.inspector.iter().flat_map(inspector::blocks).map(Some).collect()),
         ("Capture", capture),
     ];
     Document {

@@ -8,7 +8,7 @@ use super::headline::noun;
 use crate::model::Metric;
 use crate::render::document::{Level, Note};
 use crate::render::units;
-use crate::report::{InspectorMerge, Report};
+use crate::report::Report;
 use crate::warning::{Finding, Severity, Warning};
 
 /// Warnings of one code that are printed one by one.
@@ -146,31 +146,6 @@ pub(super) fn no_bandwidth(report: &Report) -> Option<String> {
          or give --inspector."
             .to_owned()
     })
-}
-
-/// What the Inspector logs cover, in a sentence.
-pub(super) fn inspector(merge: &InspectorMerge) -> String {
-    let mut text = format!(
-        "{} with {} ({}).",
-        units::plural(merge.files, "log file"),
-        units::plural(usize::try_from(merge.records).unwrap_or(usize::MAX), "record"),
-        if merge.formats.is_empty() { "no known format".to_owned() } else { merge.formats.join(", ") }
-    );
-    if let Some(delta) = merge.duration_delta_us {
-        text.push_str(&format!(
-            " Durations of kernel and record differ by {:.1} µs (median), {:.1} µs (95th percentile), {:.1} µs at most.",
-            delta.p50, delta.p95, delta.max
-        ));
-    }
-    if !merge.missing_ranks.is_empty() {
-        let ranks = merge.missing_ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-        text.push_str(&format!(" Without a log: rank {ranks}."));
-    }
-    if !merge.unmatched.is_empty() {
-        let reasons = merge.unmatched.iter().map(|(why, n)| format!("{why} {}", units::count(*n))).collect::<Vec<_>>().join(", ");
-        text.push_str(&format!(" Not paired: {reasons}."));
-    }
-    text
 }
 
 /// How the numbers were made.

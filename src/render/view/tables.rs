@@ -6,7 +6,7 @@ use crate::model::Metric;
 use crate::model::metric::{Num, Unit, Values};
 use crate::render::table::{Align, Cell, Column, Table, Trim, pick};
 use crate::render::units::{self, TimeScale};
-use crate::report::{CollectiveGroup, InspectorMerge, Kernel, RankReport, Report};
+use crate::report::{CollectiveGroup, Kernel, RankReport, Report};
 
 /// Rows of the longest table; CSV and JSON have everything.
 pub(super) const MOST_ROWS: usize = 1000;
@@ -289,74 +289,6 @@ pub(super) fn kernels(caption: &str, kernels: &[Kernel], omitted: usize) -> Opti
     let table = Table::new(caption, columns);
     let omitted = omitted + kernels.len() - shown.len();
     Some(if omitted > 0 { table.with_note(format!("{} by name are not listed.", units::plural(omitted, "more kernel"))) } else { table })
-}
-
-/// What the Inspector logs cover, one row a rank.
-pub(super) fn inspector(merge: &InspectorMerge) -> Option<Table> {
-    let ranks = &merge.ranks;
-    if ranks.is_empty() {
-        return None;
-    }
-    let count = |head: &str, of: fn(&crate::report::InspectorRank) -> u64| Column::count(head, ranks.iter().map(|r| Some(of(r))));
-    let columns = vec![
-        count("rank", |r| u64::from(r.rank)),
-        count("kernels", |r| r.kernels).help("communication kernels inside the windows"),
-        count("paired", |r| r.paired).help("kernels with a record"),
-        count("unpaired kernels", |r| r.unmatched_kernels).rank(2),
-        count("records in capture", |r| r.records_in_capture).rank(1),
-        count("unpaired records", |r| r.unmatched_records).rank(2),
-        count("records", |r| r.records).help("of this rank in the whole log").rank(3),
-    ];
-    Some(Table::new("Communication kernels and the records of the logs", columns))
-}
-
-/// The captured part of the run beside the rest of it.
-pub(super) fn inspector_typical(merge: &InspectorMerge) -> Option<Table> {
-    let list = &merge.typical[..merge.typical.len().min(MOST_ROWS)];
-    if list.is_empty() {
-        return None;
-    }
-    let us = |head: &str, of: fn(&crate::report::Typical) -> Option<f64>| {
-        Column::numbers(head, "µs", list.iter().map(of), |us| Cell::number(format!("{us:.0}"), *us))
-    };
-    let columns = vec![
-        Column::text("operation", list.iter().map(|t| t.op.as_str())),
-        Column::text("communicator", list.iter().map(|t| t.comm_id.as_str())).rank(2),
-        Column::bytes("size", list.iter().map(|t| Some(t.bytes))),
-        Column::count("captured", list.iter().map(|t| Some(t.captured))),
-        Column::bandwidth("busbw captured", list.iter().map(|t| t.captured_busbw_gbs)),
-        us("wait captured", |t| t.captured_wait_us).rank(1),
-        Column::count("rest", list.iter().map(|t| Some(t.rest))),
-        Column::bandwidth("busbw rest", list.iter().map(|t| t.rest_busbw_gbs)),
-        us("wait rest", |t| t.rest_wait_us).rank(1),
-        Column::text("the capture is", list.iter().map(|t| t.verdict.as_deref().or(t.reason.as_deref()).unwrap_or_default())),
-    ];
-    Some(
-        Table::new("Captured operations beside the rest of the run (Inspector's times, shortest over ranks)", columns)
-            .without_blank_columns(),
-    )
-}
-
-/// Kernels and their records side by side.
-pub(super) fn inspector_pairs(merge: &InspectorMerge) -> Option<Table> {
-    let pairs = &merge.pairs[..merge.pairs.len().min(MOST_ROWS)];
-    if pairs.is_empty() {
-        return None;
-    }
-    let columns = vec![
-        Column::count("rank", pairs.iter().map(|p| Some(u64::from(p.rank)))),
-        Column::text("operation", pairs.iter().map(|p| p.op.as_str())),
-        Column::text("communicator", pairs.iter().map(|p| p.comm_id.as_str())),
-        Column::count("number", pairs.iter().map(|p| p.sn)),
-        Column::bytes("size", pairs.iter().map(|p| p.bytes)),
-        Column::numbers("kernel", "", pairs.iter().map(|p| Some(p.kernel_ns)), |ns| Cell::number(units::time(*ns), *ns as f64)),
-        Column::numbers("record", "µs", pairs.iter().map(|p| p.exec_time_us), |us| Cell::number(format!("{us:.1}"), *us)),
-        Column::text("timed by", pairs.iter().map(|p| p.timing_source.clone().unwrap_or_default())).rank(1),
-        Column::bandwidth("busbw", pairs.iter().map(|p| p.busbw_gbs)),
-    ];
-    let table = Table::new("Kernels and their records", columns).without_blank_columns();
-    let omitted = merge.pairs.len() - pairs.len();
-    Some(if omitted > 0 { table.with_note(format!("{} are in JSON.", units::plural(omitted, "more pair"))) } else { table })
 }
 
 /// Where each rank comes from and how its clock stands.

@@ -1,0 +1,60 @@
+//! What records a kernel should have, and the words for why it has none.
+
+use super::collect::Kind;
+use super::place::{Part, Size};
+use crate::collectives::events::Event;
+use crate::model::record::Origin;
+use crate::model::{CommOp, NameId};
+
+/// Why a kernel has no record.
+#[allow(missing_docs)]
+pub mod why {
+    pub const COPIES: &str = "copies of a copy-engine collective, which Inspector does not see";
+    pub const NOT_LOGGED: &str = "not an operation that Inspector records";
+    pub const SELF: &str = "sends to the rank itself only, which are not logged";
+    pub const NO_COMMUNICATOR: &str = "the log has no record of its communicator";
+    pub const NO_OPERATION: &str = "the log has no record of its operation on its communicator";
+    pub const TOO_SMALL: &str = "below the minimum size of Inspector (NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)";
+    pub const BEFORE: &str = "before the first record of its communicator and operation";
+    pub const AFTER: &str = "after the last record of its communicator and operation";
+    pub const LOST: &str = "the record with its number is missing (lost)";
+    pub const MISFIT: &str = "the record with its number has another size";
+    pub const UNSURE: &str = "several records fit equally well";
+    pub const NOWHERE: &str = "no record fits in size, time and duration";
+}
+
+/// A communicator id as Inspector prints it: `0x%lx`, cut to 16 characters.
+pub fn logged_id(comm: u64) -> String {
+    let mut text = format!("{comm:#x}");
+    text.truncate(16);
+    text
+}
+
+/// What records a kernel has, or why it has none. `origin` is its place in its communicator, if that is known.
+pub fn parts(event: &Event, origin: Option<&Origin>) -> Result<(Kind, Vec<Part>), &'static str> {
+    if event.name == NameId::NONE {
+        return Err(why::COPIES);
+    }
+    let part = |op, count: usize, size| Part { op, count: u32::try_from(count).unwrap_or(u32::MAX), size };
+    let whole = event.bytes.map_or(Size::Unknown, Size::Exactly);
+    let shared = event.bytes.map_or(Size::Unknown, Size::AtMost);
+    match event.op {
+        CommOp::Other => Err(why::NOT_LOGGED),
+        CommOp::SendRecv if event.sends == 0 && event.receives == 0 => Ok((Kind::P2p, Vec::new())),
+        // What a rank sends to itself has a number, but no record: it is among the parts, and its record is never there.
+        CommOp::SendRecv => {
+            let size = if event.members == 1 { whole } else { shared };
+            let parts = [part(CommOp::Send, event.sends as usize, size), part(CommOp::Recv, event.receives as usize, size)];
+            Ok((Kind::P2p, parts.into_iter().filter(|part| part.count > 0).collect()))
+        }
+        CommOp::AllToAll => {
+            let n = origin.map_or(0, |o| o.n_ranks as usize);
+            let parts = [part(CommOp::Send, n, whole), part(CommOp::Recv, n, whole)];
+            Ok((Kind::P2p, parts.into_iter().filter(|part| part.count > 0).collect()))
+        }
+        // How many records the root has differs from the others, and who it is is not known here.
+        CommOp::Gather | CommOp::Scatter => Ok((Kind::P2p, Vec::new())),
+        op if event.members > 1 => Ok((Kind::Coll(op), vec![part(op, event.members, shared)])),
+        op => Ok((Kind::Coll(op), vec![part(op, 1, whole)])),
+    }
+}
