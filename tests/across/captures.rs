@@ -133,7 +133,8 @@ fn binary_payloads_say_what_json_says() {
 fn inspector_records_are_paired_in_full() {
     use nsysnccl::pipeline::{Options, build};
     let Some(data) = captures() else { return };
-    let cases: [(&str, [(u64, u64); 2], f64); 9] = [
+    type Case = (&'static str, [(u64, u64); 2], f64);
+    let cases: [Case; 9] = [
         ("shm/shm-2gpu", [(5, 5), (5, 5)], 10.0),
         ("nvlink-truth/ddp-2gpu", [(5, 0), (5, 5)], 10.0),
         ("nvlink/ddp-2gpu", [(3, 3), (3, 3)], 10.0),
