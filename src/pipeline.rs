@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use regex::Regex;
 
 use crate::analysis::{kernels::KernelTimes, run, step_metrics, strip};
-use crate::classify::Classifier;
+use crate::classify::{Classifier, Family};
 use crate::collectives::{analyse, events, groups};
 use crate::findings;
 use crate::ingest::nsys::{self, Candidate, NsysReport, survey};
@@ -14,6 +14,7 @@ use crate::ingest::{nccl_log, ranks, topo};
 use crate::merge;
 use crate::merge::collect::{Collected, Process};
 use crate::merge::pair::RankKernels;
+use crate::model::nccl_log::NcclLog;
 use crate::model::{Metric, RankTrace, Span};
 use crate::report::{self, Clock, Kernels, RankReport, Report, RunSummary, Settings, Strip};
 use crate::stats;
@@ -107,8 +108,8 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
             })
             .collect()
     };
-    let (mut reports, unusable) = usable(read(wanted.as_ref(), &tick), options.keep_going)?;
-    let mut warnings: Vec<Warning> = unusable.iter().map(unusable_warning).collect();
+    let (mut reports, mut unusable) = usable(read(wanted.as_ref(), &tick), options.keep_going)?;
+    let mut warnings = Vec::new();
     let rule = decide(&options.step, wanted, &reports, &paths)?;
     if let (StepChoice::Automatic, StepKind::Ranges, true) = (&options.step, &rule.kind, rule.source != "default") {
         // Ranges that do not match are not kept: the pattern that was found needs its own look at the files.
@@ -122,10 +123,12 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
     let (mut traces, more) = ranks::assign(candidates, options.rank_regex.as_deref())?;
     warnings.extend(more);
     warnings.extend(missing_ranks(&traces));
+    warnings.extend(captured_apart(&traces));
+    warnings.extend(idle_comm_regex(&traces, options));
     if let Some(wanted) = &options.ranks {
         keep_ranks(&mut traces, wanted)?;
     }
-    let name = run_name(&paths);
+    let name = run_name(&inputs.iter().map(|input| PathBuf::from(&input.path)).collect::<Vec<_>>());
     let settings = Settings {
         step_pattern: rule.pattern.clone(),
         step_pattern_source: rule.source.to_owned(),
@@ -135,8 +138,9 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
         keep_first: options.keep_first,
         comm_regex: options.comm_regex.clone(),
     };
-    let mut report = analyse(&traces, &rule, options, Draft { name, settings, inputs, warnings })?;
-    add_transport(&mut report, options)?;
+    let mut report = analyse(&traces, &rule, options, Draft { name, settings, inputs, warnings }, &mut unusable)?;
+    add_transport(&mut report, options, &mut unusable)?;
+    report.warnings.extend(unusable.iter().map(unusable_warning));
     report.findings.extend(findings::find(&report));
     findings::sort(&mut report.findings);
     report.warnings.sort();
@@ -154,8 +158,9 @@ fn in_order(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 }
 
 fn first_pattern(step: &StepChoice) -> Result<Option<Regex>> {
-    let pattern =
-        |text: &str, option: &str| Regex::new(text).map(Some).map_err(|e| Error::usage(format!("{option} is no regular expression: {e}")));
+    let pattern = |text: &str, option: &str| {
+        Regex::new(text).map(Some).map_err(|e| Error::usage(format!("{option} is no regular expression: {}", crate::text::regex_fault(&e))))
+    };
     match step {
         StepChoice::Automatic => pattern(select::DEFAULT_PATTERN, "the default pattern"),
         StepChoice::Pattern(text) => pattern(text, "--step"),
@@ -179,6 +184,18 @@ fn usable(read: Vec<Result<NsysReport>>, keep_going: bool) -> Result<(Vec<NsysRe
     }
 }
 
+/// The result; with `keep_going` an error is put aside instead.
+fn unless_going_on<T>(result: Result<T>, options: &Options, unusable: &mut Vec<Error>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if options.keep_going => {
+            unusable.push(error);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 fn unusable_warning(error: &Error) -> Warning {
     let warning = Warning::new("input-unusable", format!("Left out: {error}."));
     match &error.hint {
@@ -193,7 +210,8 @@ fn decide(step: &StepChoice, wanted: Option<Regex>, reports: &[NsysReport], path
     match (step, wanted) {
         (StepChoice::Whole, _) => return Ok(rule("whole", "--step whole", StepKind::Whole)),
         (StepChoice::Kernel(text), _) => {
-            let pattern = Regex::new(text).map_err(|e| Error::usage(format!("--step-kernel is no regular expression: {e}")))?;
+            let pattern = Regex::new(text)
+                .map_err(|e| Error::usage(format!("--step-kernel is no regular expression: {}", crate::text::regex_fault(&e))))?;
             return Ok(rule(text, "--step-kernel", StepKind::Kernel(pattern)));
         }
         (_, Some(pattern)) if reports.iter().any(|r| r.candidates.iter().any(|c| !c.trace.ranges.is_empty())) => {
@@ -245,18 +263,19 @@ fn no_match(paths: &[PathBuf], fact: String) -> Error {
     for path in paths {
         // The file was read once already; if it fails now, the list is shorter and the error is the same.
         for (text, n) in survey::frequent_texts(path, 1000).unwrap_or_default() {
-            *counts.entry(text).or_default() += n;
+            *counts.entry(survey::normalised(&text)).or_default() += n;
         }
     }
     let mut list: Vec<(String, u64)> = counts.into_iter().collect();
     list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     list.truncate(20);
+    // `#` stands for a number.
     let shown: Vec<String> = list.iter().map(|(text, n)| format!("{n} x '{}'", crate::text::shorten(text, 60))).collect();
     let proposal = list.iter().find(|(text, _)| !text.starts_with("nccl")).or(list.first());
     let hint = match proposal {
         Some((text, _)) => format!(
             "name the range that is one training step, for example --step '{}'; or --step whole, or --step-kernel REGEX",
-            pattern_of(&survey::normalised(text))
+            pattern_of(text)
         ),
         None => "use --step whole for the whole capture, or --step-kernel REGEX".to_owned(),
     };
@@ -302,6 +321,45 @@ fn missing_ranks(traces: &[RankTrace]) -> Vec<Warning> {
         Warning::new("ranks-missing", format!("The run has {world} ranks; not among these reports: {shown}{more}."))
             .with_hint("The slowest rank may be one of them: add their reports."),
     ]
+}
+
+/// Ranks of one run are captured at the same time: a gap between two says that the reports are of several runs.
+fn captured_apart(traces: &[RankTrace]) -> Option<Warning> {
+    // Clocks of hosts may differ by seconds.
+    const GAP_NS: i64 = 30_000_000_000;
+    let span = |trace: &RankTrace| {
+        let (first, last) = (trace.ops.start.first()?, trace.ops.end.iter().max()?);
+        // A report that does not tell when it was captured has small numbers only.
+        let epoch = trace.epoch_ns?;
+        Some((first.saturating_add(epoch), last.saturating_add(epoch)))
+    };
+    let mut spans: Vec<((i64, i64), &RankTrace)> = traces.iter().filter_map(|trace| Some((span(trace)?, trace))).collect();
+    spans.sort_by_key(|(span, trace)| (*span, trace.rank));
+    let (early, late) = spans.iter().zip(spans.iter().skip(1)).map(|(a, b)| (a, b)).max_by_key(|(a, b)| b.0.0.saturating_sub(a.0.1))?;
+    let gap = late.0.0.saturating_sub(early.0.1);
+    (gap > GAP_NS).then(|| {
+        Warning::new(
+            "captured-apart",
+            format!(
+                "Rank {} ({}) was captured {:.0} s after rank {} ({}): these are reports of different runs, and what is said across ranks means nothing.",
+                late.1.rank, late.1.report, gap as f64 / 1e9, early.1.rank, early.1.report
+            ),
+        )
+        .with_hint("Give the reports of one run; nsysnccl compare takes several runs.")
+    })
+}
+
+/// `--comm-regex` that adds nothing is a mistake to be told of.
+fn idle_comm_regex(traces: &[RankTrace], options: &Options) -> Option<Warning> {
+    let pattern = options.comm_regex.as_deref()?;
+    let used = traces.iter().any(|trace| trace.families.values().any(|family| *family == Family::User.label()));
+    (!used).then(|| {
+        Warning::new(
+            "comm-regex-unused",
+            format!("--comm-regex '{pattern}' changes nothing: it matches no kernel that is not known to be communication anyway."),
+        )
+        .with_hint("Give a part of a kernel's name as the table of kernels lists them.")
+    })
 }
 
 fn keep_ranks(traces: &mut Vec<RankTrace>, wanted: &[u32]) -> Result<()> {
@@ -369,7 +427,7 @@ fn steps_of(trace: &RankTrace, rule: &StepRule, options: &Options) -> (Vec<Step>
     (steps, warning)
 }
 
-fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, draft: Draft) -> Result<Report> {
+fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, draft: Draft, unusable: &mut Vec<Error>) -> Result<Report> {
     let Draft { name, settings, inputs, mut warnings } = draft;
     let measured: Vec<RankWork> = traces
         .par_iter()
@@ -423,7 +481,7 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, draft: Draf
         );
     }
     let keys: Vec<Vec<run::StepKey>> = ranks.iter().map(|rank| run::keys(&rank.steps)).collect();
-    let inspector = add_inspector(traces, &mut events, options)?;
+    let inspector = unless_going_on(add_inspector(traces, &mut events, options), options, unusable)?.flatten();
     let inspector = inspector.map(|merged| {
         warnings.extend(merged.warnings);
         merged.view
@@ -478,12 +536,17 @@ fn add_inspector(traces: &[RankTrace], events: &mut [Vec<events::Event>], option
 }
 
 /// What NCCL logs and the topology say: routes, findings, and the peak that bandwidths are compared with.
-fn add_transport(report: &mut Report, options: &Options) -> Result<()> {
+fn add_transport(report: &mut Report, options: &Options, unusable: &mut Vec<Error>) -> Result<()> {
     if options.nccl_logs.is_empty() && options.topology.is_none() {
         return Ok(());
     }
-    let logs = options.nccl_logs.par_iter().map(|path| nccl_log::read(path)).collect::<Result<Vec<_>>>()?;
-    let topology = options.topology.as_deref().map(topo::read).transpose()?;
+    let read: Vec<Result<NcclLog>> = options.nccl_logs.par_iter().map(|path| nccl_log::read(path)).collect();
+    let mut logs = Vec::with_capacity(read.len());
+    for log in read {
+        logs.extend(unless_going_on(log, options, unusable)?);
+    }
+    let topology =
+        options.topology.as_deref().map(topo::read).and_then(|read| unless_going_on(read, options, unusable).transpose()).transpose()?;
     let facts = Facts::new(&logs, topology.as_ref());
     let gpu = report.ranks.iter().find_map(|rank| rank.gpu.clone());
     for group in &mut report.collectives {
@@ -496,6 +559,7 @@ fn add_transport(report: &mut Report, options: &Options) -> Result<()> {
     let transport = facts.findings(&captured);
     report.findings.extend(transport.into_iter().map(|finding| findings::weigh_transport(finding, report)).collect::<Vec<_>>());
     report.warnings.extend(facts.warnings());
+    report.warnings.extend(facts.foreign(&report.ranks.iter().map(|rank| rank.pid).collect()));
     report.transport = Some(facts.view());
     Ok(())
 }
@@ -616,8 +680,13 @@ fn no_windows(ranks: &[RankReport], settings: &Settings) -> Error {
     let reason = ranks.iter().flat_map(|r| &r.steps).find_map(|s| s.reason.clone());
     let fact = match reason {
         Some(reason) => format!("no step has a window on the GPU ({reason})"),
-        None if settings.skip > 0 => format!("--skip {} leaves no step", settings.skip),
-        None => "no kernel matches --step-kernel".to_owned(),
+        None if settings.skip > 0 => {
+            return Error::inputs(format!("--skip {} leaves no step", settings.skip)).with_hint("skip fewer steps");
+        }
+        None => {
+            return Error::inputs(format!("no kernel matches --step-kernel '{}'", settings.step_pattern))
+                .with_hint("give a part of a kernel's name as `report --step whole` lists them");
+        }
     };
     Error::inputs(fact).with_hint("use --step whole for the whole capture, or another --step")
 }

@@ -44,6 +44,13 @@ pub fn without_escapes(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// What is wrong with a regular expression, in one line: the library's text draws it over several.
+pub fn regex_fault(error: &regex::Error) -> String {
+    let text = error.to_string();
+    let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
 /// The first `max` characters of `text`, with `…` in place of the rest.
 pub fn shorten(text: &str, max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(max) {

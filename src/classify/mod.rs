@@ -178,7 +178,8 @@ impl Classifier {
     /// If `comm_regex` is no regular expression.
     pub fn new(comm_regex: Option<&str>) -> Result<Self> {
         let user = comm_regex.map(Regex::new).transpose().map_err(|e| {
-            Error::usage(format!("--comm-regex is no valid regular expression: {e}")).with_hint("e.g. --comm-regex '^allreduce_fusion'")
+            Error::usage(format!("--comm-regex is no regular expression: {}", crate::text::regex_fault(&e)))
+                .with_hint("e.g. --comm-regex '^allreduce_fusion'")
         })?;
         Ok(Self { user })
     }

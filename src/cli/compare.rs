@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::Outcome;
 use super::output::OutputArgs;
 use super::progress::Progress;
-use super::report::StepArgs;
+use super::report::{StepArgs, tell_inputs};
 use crate::compare::group::{self, Files, Group};
 use crate::compare::{BaselineSource, MIN_EFFECT, Scaling, Settings, VariantInput, compare, manifest, told};
 use crate::error::Kind;
@@ -51,7 +51,7 @@ pub struct CompareArgs {
     /// others begin with; else the first]
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
-    /// The smallest change of the step time that counts, as a share [default: 0.01]
+    /// The smallest change of the step time that counts, as a share or with a percent sign [default: 0.01]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub min_effect: Option<f64>,
     /// An option that a variant uses, e.g. view=gradient_as_bucket_view or b=bucket=100: checked against counts and bytes.
@@ -85,9 +85,13 @@ pub enum ScalingKind {
 }
 
 fn parse_share(text: &str) -> std::result::Result<f64, String> {
-    match text.parse::<f64>() {
+    let share = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse(),
+    };
+    match share {
         Ok(share) if (0.0..1.0).contains(&share) => Ok(share),
-        _ => Err("give a share between 0 and 1: 0.01 is 1 %".to_owned()),
+        _ => Err("give a share between 0 and 1, e.g. 0.01, or 1%".to_owned()),
     }
 }
 
@@ -125,21 +129,23 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         exclude_outliers: args.exclude_outliers,
         gate_percent: args.gate,
     };
-    let (comparison, complete) = args.steps.in_pool(|| {
+    let (comparison, unusable) = args.steps.in_pool(|| {
         let Read { variants, unusable } = read(&groups, args)?;
         groups.retain(|group| variants.iter().any(|variant| variant.name == group.name));
         // The first is the baseline anyway, and needs no explanation.
         if let (None, Some(plain)) = (&settings.baseline, group::plain(&groups).filter(|&name| name != groups[0].name)) {
             (settings.baseline, settings.baseline_source) = (Some(plain.to_owned()), BaselineSource::Plain);
         }
+        variants.iter().flat_map(|variant| &variant.captures).for_each(|capture| tell_inputs(&args.output, capture));
         let mut comparison = compare(&variants, &settings)?;
         comparison.warnings.extend(unusable.iter().map(|error| Warning::new("unusable-input", format!("Left out: {error}."))));
-        Ok((comparison, unusable.is_empty()))
+        Ok((comparison, unusable))
     })?;
+    args.output.name_left_out(&unusable);
     args.output.emit(|format, style| Ok(render::compare::render(&comparison, format, &style)))?;
     Ok(match &comparison.gate {
         Some(gate) if !gate.passed() => Outcome::GateFailed,
-        _ if complete => Outcome::Done,
+        _ if unusable.is_empty() => Outcome::Done,
         _ => Outcome::Incomplete,
     })
 }

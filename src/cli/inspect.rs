@@ -25,7 +25,8 @@ pub struct InspectArgs {
     /// Inspector logs; folders are searched for .log, .jsonl, .json and .prom, also as .gz
     #[arg(required = true, value_name = "INSPECTOR_PATH")]
     pub paths: Vec<PathBuf>,
-    /// Logs of another job to compare with: the same communicators, operations and sizes side by side
+    /// Logs of another job to compare with: the same communicators, operations and sizes side by side. Takes every path up to
+    /// the next option
     #[arg(long, value_name = "PATH", num_args = 1..)]
     pub against: Vec<PathBuf>,
     /// Leave out what was written before: 2026-11-30T01:45:54Z (UTC without a zone), Unix seconds or microseconds
@@ -70,9 +71,8 @@ pub fn run(args: &InspectArgs) -> Result<Outcome> {
     args.output.files()?;
     args.output.spare(args.paths.iter().chain(&args.against))?;
     if args.parquet.is_some() && !cfg!(feature = "parquet") {
-        return Err(
-            Error::usage("--parquet: this build cannot write Parquet files").with_hint("build with `cargo install --features parquet`")
-        );
+        return Err(Error::usage("--parquet: this build cannot write Parquet files")
+            .with_hint("build it with: cargo install --path . --features parquet"));
     }
     let filter = Filter { since_us: args.since, until_us: args.until, comm: args.comm.clone(), op: args.op };
     if let (Some(since), Some(until)) = (filter.since_us, filter.until_us)
@@ -90,9 +90,7 @@ pub fn run(args: &InspectArgs) -> Result<Outcome> {
         unusable.extend(there.unusable);
     }
     write_parquet(args, &files, &filter, &inspection)?;
-    for error in &unusable {
-        anstream::eprintln!("warning: left out: {error}");
-    }
+    args.output.name_left_out(&unusable);
     args.output.emit(|format, style| Ok(render::inspect::render(&inspection, format, &style)))?;
     Ok(if unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
 }
@@ -101,9 +99,7 @@ pub fn run(args: &InspectArgs) -> Result<Outcome> {
 fn write_parquet(args: &InspectArgs, files: &[PathBuf], filter: &Filter, inspection: &Inspection) -> Result<()> {
     let Some(folder) = &args.parquet else { return Ok(()) };
     let rows = render::inspect::parquet::write(files, filter, &inspection.left_out, folder)?;
-    if args.output.verbose {
-        anstream::eprintln!("{rows} records in {}", folder.display());
-    }
+    args.output.tell(|| format!("wrote {} records to {}", render::units::count(rows), folder.display()));
     Ok(())
 }
 
@@ -131,6 +127,7 @@ fn job(paths: &[PathBuf], filter: &Filter, args: &InspectArgs) -> Result<Job> {
     for (path, result) in files.iter().zip(read) {
         match result {
             Ok(log) => {
+                args.output.tell(|| format!("read {}: {} records", log.0.path, render::units::count(log.0.records)));
                 logs.push(log);
                 usable.push(path.clone());
             }
@@ -146,7 +143,7 @@ fn job(paths: &[PathBuf], filter: &Filter, args: &InspectArgs) -> Result<Job> {
     }
     let inspection = inspect::inspect(logs, filter);
     if inspection.operations == 0 && inspection.filtered_operations > 0 {
-        return Err(Error::usage(format!("the filters leave none of {} operations", inspection.filtered_operations))
+        return Err(Error::usage(format!("the filters leave none of {} records", inspection.filtered_operations))
             .with_hint("relax --since, --until, --comm or --op"));
     }
     Ok(Job { inspection, files: usable, unusable })

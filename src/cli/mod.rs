@@ -42,7 +42,11 @@ pub enum Command {
         shell: clap_complete::Shell,
     },
     /// Write a man page to standard output.
-    Man,
+    Man {
+        /// The command that it is about; without one, the page of nsysnccl.
+        #[arg(value_parser = ["report", "compare", "inspect", "completions"])]
+        command: Option<String>,
+    },
 }
 
 /// How a command that did not fail ended.
@@ -78,9 +82,12 @@ pub fn run(cli: &Cli) -> Result<Outcome> {
             clap_complete::generate(*shell, &mut Cli::command(), "nsysnccl", &mut text);
             output::to_stdout(&String::from_utf8_lossy(&text))?;
         }
-        Command::Man => {
+        Command::Man { command } => {
             let mut text = Vec::new();
-            clap_mangen::Man::new(Cli::command())
+            let mut all = Cli::command();
+            all.build();
+            let page = command.as_ref().and_then(|name| all.find_subcommand(name)).unwrap_or(&all).clone();
+            clap_mangen::Man::new(page)
                 .render(&mut text)
                 .map_err(|e| crate::Error::usage(format!("the man page could not be made: {e}")))?;
             output::to_stdout(&String::from_utf8_lossy(&text))?;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ColorChoice};
 
-use crate::render::{Format, Style};
+use crate::render::{Format, Style, units};
+use crate::text::printable;
 use crate::{Error, Result};
 
 /// Columns of a table that no terminal shows.
@@ -26,10 +27,10 @@ pub struct OutputArgs {
     /// Columns of terminal output [default: the terminal's, 100 in a pipe]
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=1000))]
     pub width: Option<u16>,
-    /// No progress and no notes on standard error
-    #[arg(short, long)]
+    /// No progress and no warnings on standard error
+    #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// More notes on standard error
+    /// Say on standard error what was read and written
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -93,6 +94,20 @@ impl OutputArgs {
         Style { width, color }
     }
 
+    /// A line on standard error for those who asked for it with `--verbose`.
+    pub fn tell(&self, line: impl FnOnce() -> String) {
+        if self.verbose {
+            anstream::eprintln!("{}", printable(&line()));
+        }
+    }
+
+    /// Names the inputs that a command went on without, unless `--quiet`.
+    pub fn name_left_out(&self, unusable: &[Error]) {
+        for error in unusable.iter().filter(|_| !self.quiet) {
+            anstream::eprintln!("warning: left out: {error}");
+        }
+    }
+
     /// Renders everything that was asked for, then writes it: files first, each whole or not at all, then standard output.
     ///
     /// # Errors
@@ -106,6 +121,9 @@ impl OutputArgs {
         }
         let stdout = self.stdout_format().map(|format| render(format, self.style())).transpose()?;
         write_files(&finished)?;
+        for (path, text) in &finished {
+            self.tell(|| format!("wrote {} ({})", path.display(), units::bytes(text.len() as u64)));
+        }
         match stdout {
             Some(text) => to_stdout(&text),
             None => Ok(()),

@@ -9,8 +9,15 @@ use super::output::OutputArgs;
 use super::progress::Progress;
 use crate::compare::group;
 use crate::pipeline::{self, Options, StepChoice};
-use crate::render;
+use crate::render::{self, units};
+use crate::report::Report;
 use crate::{Error, Result};
+
+const EXAMPLES: &str = "Examples:
+  nsysnccl report ddp_*.sqlite
+  nsysnccl report ddp_*.sqlite --inspector logs/ --nccl-log nccl.*.log --topo topo.txt
+  nsysnccl report ddp_*.sqlite --step '^train_step' --skip 2 -o report.html -o report.json
+  nsysnccl report run.sqlite --step-kernel '^embedding_forward'   no NVTX ranges: a kernel starts a step";
 
 /// What a step's window is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -36,7 +43,7 @@ pub struct StepArgs {
     /// Keep the first captured step in summaries even if it is an outlier
     #[arg(long)]
     pub keep_first: bool,
-    /// Drop the first N step ranges of each rank
+    /// Leave out the first N steps of each rank
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skip: usize,
     /// Ranks to report on, e.g. 0,3-5
@@ -118,11 +125,12 @@ impl StepArgs {
 
 /// Arguments of `report`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, override_usage = "nsysnccl report [OPTIONS] <REPORT.sqlite>...")]
 pub struct ReportArgs {
     /// Reports of one run, exported with `nsys export --type sqlite`; patterns like 'ddp_*.sqlite' are expanded
-    #[arg(required = true, value_name = "REPORT.sqlite")]
+    #[arg(required_unless_present_any = ["inspector", "nccl_log"], value_name = "REPORT.sqlite")]
     pub reports: Vec<PathBuf>,
-    /// NCCL Inspector logs of the run, or folders with them: pairs kernels with records
+    /// NCCL Inspector logs of the run, or folders with them: pairs kernels with records, which adds sizes and bandwidths
     #[arg(long, value_name = "PATH", num_args = 1..)]
     pub inspector: Vec<PathBuf>,
     /// NCCL logs of the run (NCCL_DEBUG=INFO): which transport each pair of ranks uses
@@ -145,11 +153,21 @@ pub struct ReportArgs {
 /// See [`pipeline::build`]; a file that cannot be written.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     args.output.files()?;
-    let paths = super::inputs::expand(&args.reports)?;
+    let (mut reports, mut nccl_logs, mut inspector) = (args.reports.clone(), args.nccl_log.clone(), args.inspector.clone());
+    // `--inspector logs/ ddp_*.sqlite`: the option takes all that follows, but an export is never a log.
+    for logs in [&mut inspector, &mut nccl_logs] {
+        reports.extend(logs.extract_if(.., |path| path.extension().is_some_and(|ending| ending == "sqlite")));
+    }
+    if reports.is_empty() {
+        return Err(
+            Error::usage("no report was named").with_hint("nsysnccl report REPORT.sqlite... --inspector PATH... --nccl-log FILE...")
+        );
+    }
+    let paths = super::inputs::expand(&reports)?;
     let options = Options {
-        nccl_logs: super::inputs::expand(&args.nccl_log)?,
+        nccl_logs: super::inputs::expand(&nccl_logs)?,
         topology: args.topo.clone(),
-        inspector: super::inputs::expand(&args.inspector)?,
+        inspector: super::inputs::expand(&inspector)?,
         ..args.steps.options()
     };
     args.output.spare(paths.iter().chain(&options.nccl_logs).chain(&options.topology).chain(&options.inspector))?;
@@ -157,8 +175,26 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         let progress = Progress::new(paths.len() as u64, "reading reports", args.output.quiet);
         pipeline::build(&paths, &options, || progress.tick()).map_err(|error| proposing_compare(error, &paths))
     })?;
+    tell_inputs(&args.output, &built.report);
+    args.output.name_left_out(&built.unusable);
     args.output.emit(|format, style| Ok(render::render(&built.report, format, &style)))?;
     Ok(if built.unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
+}
+
+/// With `--verbose`: what each file held, and which ranks came of it.
+pub(super) fn tell_inputs(output: &OutputArgs, report: &Report) {
+    for input in &report.inputs {
+        output.tell(|| {
+            let rows = input.capture.rows.iter().map(|(kind, n)| format!("{kind} {}", units::count(*n))).collect::<Vec<_>>().join(", ");
+            format!("read {} ({}): {rows}", input.path, units::bytes(input.size_bytes))
+        });
+    }
+    for rank in &report.ranks {
+        output.tell(|| {
+            let steps = units::plural(rank.steps.len(), "step");
+            format!("rank {} (from {}): process {} in {}, {steps}", rank.rank, rank.rank_source, rank.pid, rank.report)
+        });
+    }
 }
 
 /// An error that no single file is to blame for may come from files of several runs: then the hint is how to compare them.

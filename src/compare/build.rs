@@ -1,6 +1,6 @@
 //! From finished reports to a finished comparison.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
@@ -69,7 +69,7 @@ pub fn compare(inputs: &[VariantInput], settings: &Settings) -> Result<Compariso
         gate: settings.gate_percent.map(|limit| gate::gate(limit, &variants, &undecided)),
         comparability: remarks(inputs, &variants, base, settings.scaling),
         findings,
-        warnings: warnings(inputs),
+        warnings: inputs.iter().filter_map(ranks_as_captures).chain(warnings(inputs)).collect(),
         variants,
     })
 }
@@ -195,6 +195,20 @@ fn remarks(inputs: &[VariantInput], variants: &[Variant], base: usize, scaling: 
     let compared =
         subjects.iter().enumerate().filter(|(at, _)| *at != base).flat_map(|(_, s)| comparability::remarks(&subjects[base], s, scaling));
     subjects.iter().filter_map(comparability::missing_ranks).chain(compared).collect()
+}
+
+/// Captures of a variant whose ranks have nothing in common are one run in parts: quotes were forgotten, or a name was given to each file.
+fn ranks_as_captures(input: &VariantInput) -> Option<Warning> {
+    let ranks: Vec<BTreeSet<u32>> = input.captures.iter().map(|capture| capture.ranks.iter().map(|rank| rank.rank).collect()).collect();
+    let apart = ranks.iter().enumerate().any(|(i, one)| ranks[i + 1..].iter().any(|other| one.is_disjoint(other)));
+    let world = input.captures.iter().filter_map(|capture| capture.summary.world_size).max()?;
+    (apart && world > 1).then(|| {
+        Warning::new(
+            "ranks-as-captures",
+            format!("The captures of '{}' hold different ranks: ranks of one run are one capture, not repeats.", input.name),
+        )
+        .with_hint(format!("Name all reports of a run at once: {}='NAME_*.sqlite'", input.name))
+    })
 }
 
 /// The warnings of all reports. One that several reports share is there once, with the variants that it is about.

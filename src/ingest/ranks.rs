@@ -47,6 +47,11 @@ pub fn assign(candidates: Vec<Candidate>, rank_regex: Option<&str>) -> Result<(V
             None => unnumbered.push(trace),
         }
     }
+    if let Some(text) = rank_regex.filter(|_| !numbered.iter().any(|trace| trace.rank_source == RankSource::FileName)) {
+        let name = numbered.iter().chain(&unnumbered).map(|trace| trace.report.as_str()).min().unwrap_or_default();
+        return Err(Error::usage(format!("--rank-regex '{text}' finds no rank in any file name, e.g. '{name}'"))
+            .with_hint("the group must match digits; a report that holds several ranks has none in its name"));
+    }
     refuse_doubles(&numbered)?;
     let warnings = number_the_rest(&mut numbered, unnumbered);
     numbered.sort_by_key(|trace| trace.rank);
@@ -54,7 +59,8 @@ pub fn assign(candidates: Vec<Candidate>, rank_regex: Option<&str>) -> Result<(V
 }
 
 fn file_pattern(text: &str) -> Result<Regex> {
-    let pattern = Regex::new(text).map_err(|e| Error::usage(format!("--rank-regex is no regular expression: {e}")))?;
+    let pattern =
+        Regex::new(text).map_err(|e| Error::usage(format!("--rank-regex is no regular expression: {}", crate::text::regex_fault(&e))))?;
     match pattern.capture_names().flatten().any(|name| name == "rank") {
         true => Ok(pattern),
         false => {

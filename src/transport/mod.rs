@@ -233,6 +233,23 @@ impl<'a> Facts<'a> {
         out
     }
 
+    /// A warning if none of the processes that the logs speak of, by pid, is among the captured ones: logs of another run.
+    pub fn foreign(&self, captured: &BTreeSet<u32>) -> Option<Warning> {
+        let logged: BTreeSet<u32> = self.processes().filter(|process| !process.comms.is_empty()).map(|process| process.pid).collect();
+        (!logged.is_empty() && !captured.is_empty() && logged.is_disjoint(captured)).then(|| {
+            let some = |pids: &BTreeSet<u32>| pids.iter().take(4).map(u32::to_string).collect::<Vec<_>>().join(", ");
+            Warning::new(
+                "nccl-log-of-other-processes",
+                format!(
+                    "The NCCL logs are by processes {}, the reports by {}: what is said of the transport may be another run's.",
+                    some(&logged),
+                    some(captured)
+                ),
+            )
+            .with_hint("Give the log of the captured run; process ids differ too where the program ran in containers of their own.")
+        })
+    }
+
     /// The most that one GPU can send over the links that a communicator uses (any communicator if `comm_id` is `None` or
     /// not in the logs), for the GPU model `gpu`. The slowest GPU counts. `None` where a link or its speed is not known,
     /// as on networks.

@@ -29,6 +29,9 @@ const MOST_CANDIDATES: usize = 16;
 /// # Errors
 /// If the file cannot be read, or holds no NCCL message at all.
 pub fn read(path: &Path) -> Result<NcclLog> {
+    if path.is_dir() {
+        return Err(Error::input(path, "is a folder").with_hint("name the log files in it; patterns like 'nccl.*.log' are expanded"));
+    }
     let file = File::open(path).map_err(|e| Error::input(path, format!("cannot be opened: {e}")))?;
     let mut log = parse(BufReader::new(file)).map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
     if log.messages == 0 && log.versions.is_empty() {
