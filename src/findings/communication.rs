@@ -1,9 +1,15 @@
 //! What communication and copies cost the step, and what the usual remedies are.
 
-use super::{Draft, ms, percent, severity};
+use super::{Draft, ms, percent, period, severity};
 use crate::model::Metric;
 use crate::report::Report;
+use crate::units;
 use crate::warning::{Finding, Severity};
+
+/// A median of counts as a whole number.
+fn whole_count(count: f64) -> String {
+    units::count(count.round().max(0.0) as u64)
+}
 
 /// Exposed communication, and why nothing hides it.
 pub fn share(report: &Report) -> Option<Finding> {
@@ -23,8 +29,9 @@ pub fn share(report: &Report) -> Option<Finding> {
         format!("{} of it hides behind compute", percent(overlap))
     };
     let title = format!(
-        "Communication takes {} of the step ({}); {hides}, so {} ({}) are exposed.",
+        "Communication takes {} {} ({}); {hides}, so {} ({}) are exposed.",
         percent(fraction),
+        period(report).of,
         ms(comm),
         ms(exposed),
         percent(exposed_fraction)
@@ -60,7 +67,9 @@ pub fn tiny_messages(report: &Report) -> Option<Finding> {
     let total: f64 = tiny.iter().map(|c| c.count as f64 * c.transfer_ns.unwrap_or(0) as f64).sum();
     let share = total / step / report.summary.steps.max(1) as f64;
     let title = format!(
-        "{tiny_calls} of {sized} collectives carry 64 KiB or less ({per_step:.0} communication operations a step): at that size latency counts, not bandwidth."
+        "{tiny_calls} of {sized} collectives carry 64 KiB or less ({} communication operations {}): at that size latency counts, not bandwidth.",
+        whole_count(per_step),
+        period(report).each
     );
     let draft = Draft::new("tiny-messages", severity(share), title)
         .with("tiny_calls", tiny_calls)
@@ -94,12 +103,16 @@ pub fn copies(report: &Report) -> Option<Finding> {
     if exposed / step < 0.005 {
         return None;
     }
+    let period = period(report);
     let title = format!(
-        "{count:.0} device-to-device copies a step move {:.2} GB in {}, {} of it exposed ({} of the step).",
+        "{} device-to-device copies {} move {:.2} GB in {}, {} of it exposed ({} {}).",
+        whole_count(count),
+        period.each,
         bytes / 1e9,
         ms(time),
         ms(exposed),
-        percent(exposed / step)
+        percent(exposed / step),
+        period.of
     );
     let draft = Draft::new("dtod-copies", severity(exposed / step), title)
         .with("dtod_ns", time.round() as i64)

@@ -30,7 +30,7 @@ pub fn weigh_transport(mut finding: Finding, report: &Report) -> Finding {
     if let (true, Some(comm), Some(exposed)) =
         (slow.contains(&finding.id.as_str()), of_step(Metric::CommFraction), of_step(Metric::ExposedCommFraction))
     {
-        finding.title = format!("{} Communication takes {} of the step.", finding.title, percent(comm));
+        finding.title = format!("{} Communication takes {} {}.", finding.title, percent(comm), period(report).of);
         finding.severity = finding.severity.min(severity(exposed));
         finding.evidence.insert("cost_of_step".to_owned(), rounded(exposed).into());
     }
@@ -47,9 +47,9 @@ pub fn sort(list: &mut [Finding]) {
     });
 }
 
-/// Four digits of a share say enough.
+/// Six digits of a share say enough; fewer would be rounded twice in print (0.32947 as 33.0 %).
 fn rounded(share: f64) -> f64 {
-    (share * 1e4).round() / 1e4
+    (share * 1e6).round() / 1e6
 }
 
 /// A finding under construction.
@@ -73,6 +73,24 @@ impl Draft {
     fn advice(mut self, text: impl Into<String>) -> Finding {
         self.0.advice = Some(text.into());
         self.0
+    }
+}
+
+/// What a figure is of, in words: a step, or the capture where all of it is one window.
+struct Period {
+    /// A share `of the step`.
+    of: &'static str,
+    /// Per step.
+    each: &'static str,
+    /// Per step, where the figure is the median over steps.
+    median: &'static str,
+}
+
+fn period(report: &Report) -> Period {
+    if report.settings.step_pattern == "whole" {
+        Period { of: "of the capture", each: "in the capture", median: "in the capture" }
+    } else {
+        Period { of: "of the step", each: "a step", median: "a step in the median" }
     }
 }
 

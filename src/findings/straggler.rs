@@ -1,6 +1,6 @@
 //! Which rank the others wait for, what that costs, and where its own time went.
 
-use super::{Draft, ms, percent, severity};
+use super::{Draft, ms, percent, period, severity};
 use crate::model::Metric;
 use crate::report::{RankReport, Report};
 use crate::stats;
@@ -32,13 +32,16 @@ pub fn straggler(report: &Report) -> Option<Finding> {
         return None;
     }
     let (cause, excess) = cause(report, rank);
-    let others = if report.ranks.len() == 2 { "the other rank waits" } else { "the others wait" };
+    let (two, period) = (report.ranks.len() == 2, period(report));
+    let (others, upto) = if two { ("the other rank waits", "") } else { ("the others wait", "up to ") };
     let title = format!(
-        "Rank {} arrives last at {last} of {ordered} collectives and {others} for it: up to {} a step ({} of the step). {}",
+        "Rank {} arrives last at {last} of {ordered} collectives and {others} for it: {upto}{} {} ({} {}). {}",
         rank.rank,
         ms(cost),
+        period.median,
         percent(cost / step),
-        cause.sentence(rank.rank, excess)
+        period.of,
+        cause.sentence(rank.rank, excess, if two { "the other's" } else { "the others'" })
     );
     let draft = Draft::new("straggler", severity(cost / step), title)
         .with("rank", rank.rank)
@@ -70,12 +73,12 @@ impl Cause {
         }
     }
 
-    fn sentence(self, rank: u32, excess: f64) -> String {
+    fn sentence(self, rank: u32, excess: f64, others: &str) -> String {
         match self {
-            Cause::Idle => format!("Its GPU is idle {} longer than the others': its host is late.", ms(excess)),
-            Cause::Compute => format!("Its compute kernels take {} longer than the others'.", ms(excess)),
-            Cause::Copies => format!("Its exposed copies take {} longer than the others'.", ms(excess)),
-            Cause::Unknown => format!("Rank {rank} is not longer in compute, copies or idle than the others."),
+            Cause::Idle => format!("Its GPU is idle {} longer than {others}: its host is late.", ms(excess)),
+            Cause::Compute => format!("Its compute kernels take {} longer than {others}.", ms(excess)),
+            Cause::Copies => format!("Its exposed copies take {} longer than {others}.", ms(excess)),
+            Cause::Unknown => format!("Rank {rank}'s compute, copies and idle time are no longer than {others}."),
         }
     }
 
@@ -120,9 +123,10 @@ pub fn imbalance(report: &Report) -> Option<Finding> {
         return None;
     }
     let title = format!(
-        "Compute is uneven: rank {} computes {} a step, rank {} {}; the mean is {}.",
+        "Compute is uneven: rank {} computes {} {}, rank {} {}; the mean is {}.",
         most.1,
         ms(most.0),
+        period(report).each,
         least.1,
         ms(least.0),
         ms(mean)

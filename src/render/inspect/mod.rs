@@ -73,11 +73,15 @@ fn facts(view: &Inspection) -> Vec<String> {
     if !view.processes.is_empty() {
         facts.push(format!("{} on {}", many(view.processes.len(), "process", "processes"), units::plural(hosts.len(), "host")));
         facts.push(units::plural(view.communicators.len(), "communicator"));
-        facts.push(units::plural(usize::try_from(view.operations).unwrap_or(usize::MAX), "operation"));
+        facts.push(units::plural(usize::try_from(view.operations).unwrap_or(usize::MAX), "record"));
     }
     facts.push(format!("format {}", view.formats.join(", ")));
     if let (Some(first), Some(last)) = (view.first_us, view.last_us) {
-        facts.push(format!("{} UTC and {} on", format_time(first), units::time(last.saturating_sub(first).saturating_mul(1000))));
+        facts.push(format!(
+            "written from {} UTC over {}",
+            format_time(first),
+            units::time(last.saturating_sub(first).saturating_mul(1000))
+        ));
     }
     let settings = &view.settings;
     let filters = [

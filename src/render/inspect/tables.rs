@@ -164,7 +164,7 @@ pub(super) fn against(against: &Against) -> Table {
         None => Cell::missing(),
     });
     Table::new(
-        "Median times and bandwidths here and in the other job, the most time lost first",
+        "Median times (of the transfer where all ranks were logged, else waiting included) and bandwidths, the most time lost first",
         vec![
             Column::text("operation", rows.iter().map(|row| row.op.as_str())),
             Column::new("size", "", Align::Right, sizes.collect()),
@@ -174,13 +174,13 @@ pub(super) fn against(against: &Against) -> Table {
             Column::new("change", "", Align::Right, rows.iter().map(|row| change(row)).collect())
                 .help("of the median time; more is slower"),
             Column::new("verdict", "", Align::Left, verdicts.collect()),
-            Column::bandwidth("busbw", rows.iter().map(|row| row.here.busbw_gbs)),
-            Column::new("5 to 95 %", "GB/s", Align::Right, rows.iter().map(|row| spread(&row.here)).collect()).rank(3),
-            Column::bandwidth("there", rows.iter().map(|row| row.there.busbw_gbs)),
-            Column::new("5 to 95 %", "GB/s", Align::Right, rows.iter().map(|row| spread(&row.there)).collect()).rank(3),
-            Column::count("n", rows.iter().map(|row| Some(row.here.count))).rank(5),
-            Column::count("n there", rows.iter().map(|row| Some(row.there.count))).rank(5),
-            Column::text("of", rows.iter().map(|row| row.basis.as_str()))
+            Column::bandwidth("busbw here", rows.iter().map(|row| row.here.busbw_gbs)),
+            Column::new("5 to 95 % here", "GB/s", Align::Right, rows.iter().map(|row| spread(&row.here)).collect()).rank(3),
+            Column::bandwidth("busbw there", rows.iter().map(|row| row.there.busbw_gbs)),
+            Column::new("5 to 95 % there", "GB/s", Align::Right, rows.iter().map(|row| spread(&row.there)).collect()).rank(3),
+            Column::count("values here", rows.iter().map(|row| Some(row.here.count))).rank(5),
+            Column::count("values there", rows.iter().map(|row| Some(row.there.count))).rank(5),
+            Column::text("time of", rows.iter().map(|row| row.basis.as_str()))
                 .help("transfer: the shortest of all ranks; own: waiting included")
                 .rank(4),
         ],

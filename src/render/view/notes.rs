@@ -205,6 +205,7 @@ pub(super) fn definitions(report: &Report) -> Vec<(String, String)> {
                 "what a collective takes once all ranks are there: the shortest duration over ranks where all leave together, else latest end minus latest start.",
             ),
             ("waits", "a rank's own duration in a collective minus the transfer; a rank that waits little is the one others wait for."),
+            ("last, first", "at how many of the collectives whose order of arrival is clear the rank arrived last, or first."),
             (
                 "algbw, busbw",
                 "algbw = S / transfer in GB/s, busbw = algbw x factor: AllReduce 2(n-1)/n; AllGather, ReduceScatter, AllToAll (n-1)/n with S = size x n; others 1; n ranks of the communicator.",

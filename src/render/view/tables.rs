@@ -226,7 +226,9 @@ pub(super) fn collectives(report: &Report) -> Option<Table> {
             .rank(4),
         Column::numbers("transfer", "", groups.iter().map(|g| g.transfer_ns), duration).help("median over calls"),
         Column::numbers("transfer p95", "", groups.iter().map(|g| g.transfer_p95_ns), duration).rank(8),
-        cells("longest wait", groups.iter().map(|g| longest_wait(&g.wait_ns))).help("the rank with the longest median wait").rank(3),
+        cells("median wait", groups.iter().map(|g| longest_wait(&g.wait_ns)))
+            .help("of the rank that waits longest, median over calls")
+            .rank(3),
         cells("arrives last", groups.iter().map(|g| most_often_last(g))).help("the rank that arrives last most often").rank(6),
         Column::bandwidth("algbw", groups.iter().map(|g| g.algbw_gbs)).rank(7),
         Column::bandwidth("busbw", groups.iter().map(|g| g.busbw_gbs)).rank(1),
