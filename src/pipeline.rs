@@ -335,18 +335,33 @@ fn captured_apart(traces: &[RankTrace]) -> Option<Warning> {
     };
     let mut spans: Vec<((i64, i64), &RankTrace)> = traces.iter().filter_map(|trace| Some((span(trace)?, trace))).collect();
     spans.sort_by_key(|(span, trace)| (*span, trace.rank));
-    let (early, late) = spans.iter().zip(spans.iter().skip(1)).map(|(a, b)| (a, b)).max_by_key(|(a, b)| b.0.0.saturating_sub(a.0.1))?;
-    let gap = late.0.0.saturating_sub(early.0.1);
-    (gap > GAP_NS).then(|| {
+    let mut before = *spans.first()?;
+    let mut widest: Option<(i64, &RankTrace, &RankTrace)> = None;
+    for &next in &spans {
+        let gap = next.0.0.saturating_sub(before.0.1);
+        if gap > widest.map_or(GAP_NS, |(gap, ..)| gap) {
+            widest = Some((gap, before.1, next.1));
+        }
+        // What ended last so far: a long capture may cover the gap between two short ones.
+        if next.0.1 > before.0.1 {
+            before = next;
+        }
+    }
+    let (gap, early, late) = widest?;
+    Some(
         Warning::new(
             "captured-apart",
             format!(
                 "Rank {} ({}) was captured {:.0} s after rank {} ({}): these are reports of different runs, and what is said across ranks means nothing.",
-                late.1.rank, late.1.report, gap as f64 / 1e9, early.1.rank, early.1.report
+                late.rank,
+                late.report,
+                gap as f64 / 1e9,
+                early.rank,
+                early.report
             ),
         )
-        .with_hint("Give the reports of one run; nsysnccl compare takes several runs.")
-    })
+        .with_hint("Give the reports of one run; nsysnccl compare takes several runs."),
+    )
 }
 
 /// `--comm-regex` that adds nothing is a mistake to be told of.
