@@ -17,7 +17,7 @@ const EXAMPLES: &str = "Examples:
   nsysnccl report ddp_*.sqlite
   nsysnccl report ddp_*.sqlite --inspector logs/ --nccl-log nccl.*.log --topo topo.txt
   nsysnccl report ddp_*.sqlite --step '^train_step' --skip 2 -o report.html -o report.json
-  nsysnccl report run.sqlite --step-kernel '^embedding_forward'   no NVTX ranges: a kernel starts a step";
+  nsysnccl report run.sqlite --step-kernel '^embedding_forward'     without NVTX ranges";
 
 /// What a step's window is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
