@@ -1,7 +1,7 @@
 //! One small run: a report for each rank and the logs of its processes.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nsysnccl::pipeline::{self, Options, StepChoice};
 use nsysnccl::report::{InspectorMerge, Report as Finished};
@@ -193,16 +193,26 @@ impl Scene {
         self.logs.entry(file.to_owned()).or_default().push_str(text);
     }
 
-    /// Writes everything and builds the report.
-    pub fn build(&self) -> nsysnccl::Result<Finished> {
-        let folder = folder();
-        let paths: Vec<PathBuf> = self.reports.iter().map(|(rank, r)| r.save(folder.path(), &format!("run_{rank}.sqlite"))).collect();
-        let logs = folder.path().join("logs");
+    /// Removes a log file and returns its text.
+    pub fn take(&mut self, file: &str) -> String {
+        self.logs.remove(file).expect("is there")
+    }
+
+    /// Writes reports `run_R.sqlite` and the folder `logs`.
+    pub fn save(&self, folder: &Path) -> Vec<PathBuf> {
+        let logs = folder.join("logs");
         std::fs::create_dir(&logs).expect("a folder");
         for (file, text) in &self.logs {
             std::fs::write(logs.join(file), text).expect("a log");
         }
-        let options = Options { inspector: vec![logs], ..self.options.clone() };
+        self.reports.iter().map(|(rank, report)| report.save(folder, &format!("run_{rank}.sqlite"))).collect()
+    }
+
+    /// Writes everything and builds the report.
+    pub fn build(&self) -> nsysnccl::Result<Finished> {
+        let folder = folder();
+        let paths = self.save(folder.path());
+        let options = Options { inspector: vec![folder.path().join("logs")], ..self.options.clone() };
         pipeline::build(&paths, &options, || ()).map(|built| built.report)
     }
 
