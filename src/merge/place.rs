@@ -144,8 +144,8 @@ pub struct Sequence<'a> {
     len: usize,
     /// True if the records carry numbers; else their position is taken for it.
     numbered: bool,
-    /// True if operations ended in the order of their numbers.
-    in_order: bool,
+    /// The latest end up to each record and the earliest from each on, if they are not in order already.
+    envelope: Option<Vec<Ended>>,
     /// True if the records are not all of one size.
     sizes_vary: bool,
     /// Records with a duration by the GPU's timer, shortest first.
@@ -160,8 +160,9 @@ impl<'a> Sequence<'a> {
         let usable = ops.partition_point(|op| op.sn.is_some_and(|sn| sn <= (i64::MAX / 2) as u64));
         let len = if numbered { usable } else { ops.len() };
         let in_order = ended[..len].is_sorted_by(|a, b| a.by <= b.by && a.after <= b.after);
+        let envelope = (!in_order).then(|| envelope(&ended[..len]));
         let sizes_vary = ops.windows(2).any(|pair| pair[0].bytes != pair[1].bytes);
-        Sequence { ops, ended, len, numbered, in_order, sizes_vary, by_duration: OnceLock::new() }
+        Sequence { ops, ended, len, numbered, envelope, sizes_vary, by_duration: OnceLock::new() }
     }
 
     /// The number of a record.
@@ -196,13 +197,12 @@ impl<'a> Sequence<'a> {
             }
         };
         match block.end_us {
-            Some(end) if self.in_order => {
-                let ended = &self.ended[..self.len];
+            Some(end) => {
+                let ended = self.envelope.as_deref().unwrap_or(&self.ended[..self.len]);
                 let first = ended.partition_point(|ended| ended.by < end - LATE_US);
                 let last = ended.partition_point(|ended| ended.after <= end + LATE_US);
                 (first..last.max(first)).for_each(look);
             }
-            Some(_) => (0..self.len).for_each(look),
             None if self.len <= SHORT => (0..self.len).for_each(look),
             None => {
                 let us = |i: &u32| self.ops[*i as usize].exec_us.unwrap_or(0.0);
@@ -275,6 +275,21 @@ impl<'a> Sequence<'a> {
         self.at(block, first, &mut |_, fit| score += fit.map_or(MISFIT, |fit| fit - chance));
         score
     }
+}
+
+/// The narrowest bounds in order that hold these.
+fn envelope(ended: &[Ended]) -> Vec<Ended> {
+    let mut bounds = ended.to_vec();
+    let (mut latest, mut earliest) = (f64::NEG_INFINITY, f64::INFINITY);
+    for bound in &mut bounds {
+        latest = latest.max(bound.by);
+        bound.by = latest;
+    }
+    for bound in bounds.iter_mut().rev() {
+        earliest = earliest.min(bound.after);
+        bound.after = earliest;
+    }
+    bounds
 }
 
 /// What became of a kernel.
@@ -451,4 +466,61 @@ fn best_way(n: usize, offsets: &[i64], score: impl Fn(usize, i64) -> f64) -> Vec
         at = usize::from(came_from[i * width + at]);
     }
     way
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::record::Timing;
+
+    fn record(sn: u64, us: f64, written_us: i64) -> LoggedOp {
+        LoggedOp {
+            origin: 0,
+            op: CommOp::AllReduce,
+            p2p: false,
+            timing: Timing::KernelGpu,
+            sn: Some(sn),
+            bytes: Some(8),
+            exec_us: Some(us),
+            written_us: Some(written_us),
+            verbose: None,
+        }
+    }
+
+    fn block(end_us: f64, duration_us: f64) -> Block {
+        let parts = vec![Part { op: CommOp::AllReduce, count: 1, size: Size::Unknown }];
+        Block { event: 0, end_us: Some(end_us), duration_us, parts }
+    }
+
+    // by        5  9  7  12         latest so far    5  9  9  12
+    // after     0  4  2   8         earliest to come 0  2  2   8
+    #[test]
+    fn bounds_in_order_hold_those_that_are_not() {
+        let ended = [(0.0, 5.0), (4.0, 9.0), (2.0, 7.0), (8.0, 12.0)].map(|(after, by)| Ended { after, by });
+        let bounds: Vec<(f64, f64)> = envelope(&ended).iter().map(|e| (e.after, e.by)).collect();
+        assert_eq!(bounds, [(0.0, 5.0), (2.0, 9.0), (2.0, 9.0), (8.0, 12.0)]);
+    }
+
+    // kernel ends      10,000   20,000   30,000          durations 100, 250, 175
+    // written     500  10,200   20,200   30,200          numbers 7, 8, 9, 10
+    #[test]
+    fn one_offset_places_all_kernels() {
+        let ops = [record(7, 400.0, 500), record(8, 97.0, 10_200), record(9, 247.0, 20_200), record(10, 172.0, 30_200)];
+        let passes = Passes::new(ops.iter().filter_map(|op| op.written_us).collect());
+        let blocks = [block(10_000.0, 100.0), block(20_000.0, 250.0), block(30_000.0, 175.0)];
+        let placed = place(&blocks, &Sequence::new(&ops, &passes));
+        assert_eq!(placed.outcomes, [1, 2, 3].map(|r| Outcome::Paired(vec![r])));
+        // The record in between was lost: its number says so.
+        let ops = [ops[0].clone(), ops[1].clone(), ops[3].clone()];
+        let placed = place(&blocks, &Sequence::new(&ops, &passes));
+        assert_eq!(placed.outcomes, [Outcome::Paired(vec![1]), Outcome::Absent(9), Outcome::Paired(vec![2])]);
+    }
+
+    #[test]
+    fn nothing_has_no_place() {
+        let sequence = Sequence::new(&[], &Passes::default());
+        assert_eq!((sequence.bounds(), place(&[block(1.0, 1.0)], &sequence).outcomes), (None, vec![Outcome::Nowhere]));
+        let ops = [record(7, 400.0, 500)];
+        assert!(place(&[], &Sequence::new(&ops, &Passes::default())).outcomes.is_empty());
+    }
 }

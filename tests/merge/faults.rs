@@ -99,7 +99,9 @@ fn execution_times_of_zero() {
 // Two of five times are not the kernels': more than a tenth. 500 us instead of 353 and 700 instead of 514.
 #[test]
 fn times_that_are_not_the_kernels_are_not_trusted() {
-    for (timing, words) in [("kernel_gpu", "(median 4.00 µs, at most 186.0 µs). The pairs"), ("collective_cpu", "All of these were timed by the host")] {
+    for (timing, words) in
+        [("kernel_gpu", "(median 4.00 µs, at most 186.0 µs). The pairs"), ("collective_cpu", "All of these were timed by the host")]
+    {
         let mut scene = five(&[0]);
         scene.log(
             "0.log",

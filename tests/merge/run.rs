@@ -16,11 +16,11 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-fn scene() -> Scene {
+fn scene(with_payloads: bool) -> Scene {
     let mut scene = Scene::default();
     for (i, length) in [301, 422, 353, 514, 285].into_iter().enumerate() {
         let start = 1000 + 1000 * i as i64;
-        scene.kernel(0, ALL_REDUCE, start, length, Some(all_reduce(MB)));
+        scene.kernel(0, ALL_REDUCE, start, length, with_payloads.then(|| all_reduce(MB)));
         scene.log("logs.log", [line(i as u64, length - 4, start + 900)]);
     }
     scene
@@ -29,7 +29,7 @@ fn scene() -> Scene {
 #[test]
 fn what_is_no_log_is_an_error_and_nothing_is_printed() {
     let folder = folder();
-    scene().save(folder.path());
+    scene(true).save(folder.path());
     let file = |name: &str, content: &str| std::fs::write(folder.path().join(name), content).expect("a file");
     std::fs::create_dir(folder.path().join("empty")).expect("a folder");
     file("notes.log", "step 1 loss 0.5\n");
@@ -53,7 +53,7 @@ fn what_is_no_log_is_an_error_and_nothing_is_printed() {
 #[test]
 fn the_report_says_what_the_logs_add() {
     let folder = folder();
-    scene().save(folder.path());
+    scene(true).save(folder.path());
     let output = report(folder.path(), &["run_0.sqlite", "--step", "whole", "--inspector", "logs", "--width", "100"]);
     assert_eq!(output.status.code(), Some(0));
     let printed = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -70,15 +70,14 @@ fn the_report_says_what_the_logs_add() {
 #[test]
 fn text_of_a_log_steers_neither_terminal_nor_page() {
     let folder = folder();
-    let mut scene = scene();
+    let mut scene = scene(false);
     let text_of_log = scene.take("logs.log").replace("0xfa012817699a0b", "<blink>\\u001b[31m|x");
     scene.text("logs.log", &text_of_log);
-    let report_0 = scene.report(0);
-    report_0.payloads = crate::support::report::Payloads::None;
     scene.save(folder.path());
     for format in ["terminal", "markdown", "html"] {
         let output = report(folder.path(), &["run_0.sqlite", "--step", "whole", "--inspector", "logs", "--format", format]);
         let printed = text(&output.stdout);
+        assert!(printed.contains("blink"), "the id is printed");
         assert!(!printed.contains('\u{1b}') && (format == "terminal" || !printed.contains("<blink>")), "{format}");
     }
 }

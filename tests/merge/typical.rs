@@ -115,7 +115,8 @@ fn the_slowest_channel_beside_the_mean() {
         let (start, length) = (1000 + 2000 * i, 1010 + 20 * i);
         scene.kernel(0, ALL_REDUCE, start, length, Some(all_reduce(MB)));
         let us = |at: i64| EPOCH_US + at;
-        let channel = |id: i64, stop: i64| format!(r#"{{"channel_id":{id},"kernel_start_ts":{},"kernel_stop_ts":{}}}"#, us(start + 5), us(stop));
+        let channel =
+            |id: i64, stop: i64| format!(r#"{{"channel_id":{id},"kernel_start_ts":{},"kernel_stop_ts":{}}}"#, us(start + 5), us(stop));
         let trace = format!(
             r#","event_trace_ts":{{"coll_start_ts":{},"coll_stop_ts":{},"kernel_events":[{},{}]}}}}}}"#,
             us(start - 20),
