@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use crate::Result;
 use crate::ingest::inspector;
 use crate::model::CommOp;
 use crate::model::record::{Drops, LogFile, Origin, Record, Sink, Stamps, Timing};
+use crate::{Error, Result};
 
 /// One operation of a traced process, as small as it can be: a log may hold millions.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,7 +127,7 @@ impl Collected {
     /// Reads all logs below `paths` and keeps what the wanted processes wrote.
     ///
     /// # Errors
-    /// A path without logs, a file that cannot be opened.
+    /// A path without logs, a file that cannot be opened, logs without a single operation.
     pub fn read(paths: &[PathBuf], wanted: &[Process]) -> Result<Collected> {
         let files = inspector::files(paths)?;
         let read = inspector::read(&files, || Collector { wanted, ..Collector::default() }, || ());
@@ -143,6 +143,9 @@ impl Collected {
             all.losses.extend(part.losses.into_iter().map(|loss| Loss { origin: global(loss.origin), ..loss }));
             all.unnamed += part.unnamed;
             all.files.push(file);
+        }
+        if all.files.iter().all(|file| file.operations == 0) {
+            return Err(no_operation(paths, &all.files));
         }
         all.sort();
         Ok(all)
@@ -184,6 +187,18 @@ impl Collected {
         let own: Vec<bool> = self.origins.iter().map(|origin| is_of(origin, pid, hostname)).collect();
         (0..self.series.len()).filter(|&i| own.get(self.series[i].origin).copied().unwrap_or(false)).collect()
     }
+}
+
+fn no_operation(paths: &[PathBuf], files: &[LogFile]) -> Error {
+    let fact = match files.iter().any(|file| file.prometheus_samples > 0) {
+        true => "holds only summaries of Inspector's Prometheus mode: there is no single operation to pair",
+        false => "holds no record of NCCL Inspector",
+    };
+    let error = match paths {
+        [only] => Error::input(only, fact),
+        _ => Error::inputs(format!("what --inspector names {fact}")),
+    };
+    error.with_hint("name the files <host>-pid<pid>.log that the plugin wrote, or the folder that NCCL_INSPECTOR_DUMP_DIR pointed to")
 }
 
 /// Host names are compared up to the first dot: one side may have the domain.

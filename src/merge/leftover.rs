@@ -102,3 +102,65 @@ fn fits(kernel: &Lone, free: &Free<'_>) -> bool {
     let timely = kernel.end_us.is_some_and(|end| free.ended.by - free.ended.after <= KNOWN_US && free.ended.outside(end) <= NEAR_US);
     same_op && timely && kernel.size.allows(free.op.bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::record::Timing;
+
+    fn op(us: f64, bytes: u64) -> LoggedOp {
+        LoggedOp {
+            origin: 0,
+            op: CommOp::AllReduce,
+            p2p: false,
+            timing: Timing::KernelGpu,
+            sn: None,
+            bytes: Some(bytes),
+            exec_us: Some(us),
+            written_us: None,
+            verbose: None,
+        }
+    }
+
+    fn claims(kernels: &[(f64, f64)], records: &[(f64, f64)]) -> Vec<Claim> {
+        let ops: Vec<LoggedOp> = records.iter().map(|(_, us)| op(*us, 8)).collect();
+        let free: Vec<Free<'_>> = records
+            .iter()
+            .zip(&ops)
+            .enumerate()
+            .map(|(index, ((by, _), op))| Free { index: 10 + index, op, ended: Ended { after: by - 500.0, by: *by } })
+            .collect();
+        let lone = |&(end, duration_us): &(f64, f64)| Lone {
+            event: 0,
+            end_us: Some(end),
+            duration_us,
+            op: CommOp::AllReduce,
+            size: Size::Exactly(8),
+        };
+        unique(&kernels.iter().map(lone).collect::<Vec<_>>(), &free, |_, _| true)
+    }
+
+    // (end, duration) of kernels; (latest end, duration) of records, each with 500 us in which its operation ended.
+    #[test]
+    fn only_what_fits_nothing_else_is_paired() {
+        assert_eq!(claims(&[(5000.0, 100.0)], &[(5200.0, 97.0), (9000.0, 97.0)]), [Claim::Own(10)]);
+        assert_eq!(claims(&[(5000.0, 100.0)], &[(5200.0, 97.0), (5300.0, 110.0)]), [Claim::Unsure], "two records");
+        assert_eq!(claims(&[(5000.0, 100.0), (5300.0, 105.0)], &[(5400.0, 97.0)]), [Claim::Unsure, Claim::Unsure], "two kernels");
+        assert_eq!(claims(&[(5000.0, 100.0)], &[(5200.0, 140.0), (9000.0, 97.0)]), [Claim::None], "neither time nor duration alone");
+        assert_eq!(claims(&[(5000.0, 100.0)], &[]), [Claim::None]);
+        let crowd: Vec<(f64, f64)> = (0..CLAIMS + 1).map(|_| (5200.0, 97.0)).collect();
+        assert_eq!(claims(&[(5000.0, 100.0)], &crowd), [Claim::Unsure]);
+    }
+
+    #[test]
+    fn a_record_that_does_not_say_when_is_nobodys() {
+        let op = op(97.0, 8);
+        let free = |after| [Free { index: 0, op: &op, ended: Ended { after, by: 5200.0 } }];
+        let kernel = [Lone { event: 0, end_us: Some(5000.0), duration_us: 100.0, op: CommOp::AllReduce, size: Size::Unknown }];
+        assert_eq!(unique(&kernel, &free(4000.0), |_, _| true), [Claim::Own(0)]);
+        assert_eq!(unique(&kernel, &free(f64::NEG_INFINITY), |_, _| true), [Claim::None]);
+        assert_eq!(unique(&kernel, &free(4000.0), |_, _| false), [Claim::None]);
+        let timeless = [Lone { end_us: None, ..kernel[0] }];
+        assert_eq!(unique(&timeless, &free(4000.0), |_, _| true), [Claim::None]);
+    }
+}

@@ -42,6 +42,9 @@ pub struct Merged {
     pub warnings: Vec<Warning>,
 }
 
+/// Clocks that differ by less than this, microseconds, are no reason to doubt.
+const SHIFT_US: f64 = 50_000.0;
+
 /// Why the kernels of a rank without any record are alone.
 pub const NO_LOG: &str = "no log of this process";
 
@@ -84,7 +87,7 @@ pub fn merge(ranks: &[RankKernels], events: &mut [Vec<Event>], logs: &Collected)
             unmatched_records,
             clock_shift_us: found.shift_us.map(f64::round),
         });
-        warnings.extend(found.shift_us.map(|us| clock_warning(rank.rank, us)));
+        warnings.extend(found.shift_us.filter(|us| us.abs() > SHIFT_US).map(|us| clock_warning(rank.rank, us)));
         all.extend(found.pairs.iter().map(|&pair| (r, pair)));
     }
     if view.records == 0 {

@@ -110,8 +110,7 @@ fn shift(events: &[Event], log: &Log<'_>, clock: Clock) -> Option<f64> {
     };
     // A record is written some time after its operation ended: the shortest delay is closest to the shift.
     let delay = |p: &Pair| Some(log.logs.ops[p.record].written_us? as f64 - clock.end_us(&events[p.event])?);
-    let shift = by_series.values().filter(|pairs| certain(pairs)).flatten().filter_map(delay).min_by(f64::total_cmp);
-    shift.filter(|us| us.abs() > UNTIMELY_US)
+    by_series.values().filter(|pairs| certain(pairs)).flatten().filter_map(delay).min_by(f64::total_cmp)
 }
 
 /// Pairs whose durations are close, and pairs with a duration by the GPU's timer.
@@ -221,7 +220,8 @@ impl<'a> Attempt<'a> {
             } else if blocks.iter().all(|block| !block.parts.is_empty()) {
                 self.best_of(&blocks, &own);
                 let rank = origins.get(comm).map_or(0, |origin| i64::from(origin.rank));
-                let lost = blocks.iter().filter(|block| self.why[block.event] == Some(why::LOST) && events[block.event].peers == [rank]);
+                let is_absent = |why: Option<&str>| why.is_some_and(|why| [why::LOST, why::BEFORE, why::AFTER].contains(&why));
+                let lost = blocks.iter().filter(|block| is_absent(self.why[block.event]) && events[block.event].peers == [rank]);
                 lost.map(|block| block.event).collect::<Vec<_>>().into_iter().for_each(|e| self.why[e] = Some(why::SELF));
             }
         }

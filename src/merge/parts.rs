@@ -18,7 +18,7 @@ pub mod why {
     pub const BEFORE: &str = "before the first record of its communicator and operation";
     pub const AFTER: &str = "after the last record of its communicator and operation";
     pub const LOST: &str = "the record with its number is missing (lost)";
-    pub const MISFIT: &str = "the record with its number has another size";
+    pub const MISFIT: &str = "the record with its number has another size or time";
     pub const UNSURE: &str = "several records fit equally well";
     pub const NOWHERE: &str = "no record fits in size, time and duration";
 }

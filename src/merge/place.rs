@@ -30,12 +30,22 @@ const PROMPT_US: f64 = 50.0;
 const CLOSE_US: f64 = 10.0;
 /// The record at a kernel's place has another size or operation.
 const MISFIT: f64 = -2.0;
-/// What a change of the offset has to gain.
+/// What a change of the offset has to gain: more than two kernels gain by chance.
 const CHANGE: f64 = 3.0;
-/// How much better than any other the best offset of n kernels must be: chance agreement grows with the root of n.
+/// Where this share of the pairs has the duration of the kernel (within [`SAME_US`]), a pair that has neither its duration nor its time (within
+/// [`PROMPT_US`]) nor, among several, its size is none. Elsewhere the log's times are not to be trusted, and numbers decide.
+const MOSTLY: f64 = 0.6;
+const SAME_US: f64 = 20.0;
+/// If all durations are further off than this, microseconds, the place is wrong, however well times fit (the clock may be off), unless sizes
+/// speak for it.
+const FAR_US: f64 = 1_000.0;
+/// How much better than any other, and than none, the best offset must be: this, and for n pairs as much times the root of n, with which
+/// chance agreement grows.
 const MARGIN: f64 = 0.3;
 
-/// Without times a kernel votes for the records whose duration differs by less than this, microseconds.
+/// Without times a kernel votes for all records that fit it in size and duration; of a longer sequence than this ...
+const SHORT: usize = 1 << 14;
+/// ... only for those whose duration differs by less than this, microseconds.
 const VOTE_US: f64 = 30.0;
 /// Kernels that are asked for their vote.
 const VOTERS: usize = 32;
@@ -106,8 +116,10 @@ impl Block {
         }
         let size = if matches!(part.size, Size::Exactly(_)) && op.bytes.is_some() { SAME_SIZE } else { 0.0 };
         let time = match self.end_us {
-            Some(end) if op.written_us.is_some() => TIME_INSIDE + (TIME_OUTSIDE - TIME_INSIDE) * lateness(ended.outside(end)),
-            _ => 0.0,
+            // Without a pass before its own, a record may be of any time before.
+            Some(end) if ended.after == f64::NEG_INFINITY => TIME_OUTSIDE * lateness(ended.outside(end)),
+            Some(end) => TIME_INSIDE + (TIME_OUTSIDE - TIME_INSIDE) * lateness(ended.outside(end)),
+            None => 0.0,
         };
         let duration =
             op.exec_us.filter(|_| op.is_gpu_timed()).map_or(0.0, |us| 1.0 / (1.0 + ((us - self.duration_us) / CLOSE_US).powi(2)));
@@ -132,8 +144,10 @@ pub struct Sequence<'a> {
     len: usize,
     /// True if the records carry numbers; else their position is taken for it.
     numbered: bool,
-    /// True if operations ended in the order of their numbers.
-    in_order: bool,
+    /// The latest end up to each record and the earliest from each on, if they are not in order already.
+    envelope: Option<Vec<Ended>>,
+    /// True if the records are not all of one size.
+    sizes_vary: bool,
     /// Records with a duration by the GPU's timer, shortest first.
     by_duration: OnceLock<Vec<u32>>,
 }
@@ -146,7 +160,9 @@ impl<'a> Sequence<'a> {
         let usable = ops.partition_point(|op| op.sn.is_some_and(|sn| sn <= (i64::MAX / 2) as u64));
         let len = if numbered { usable } else { ops.len() };
         let in_order = ended[..len].is_sorted_by(|a, b| a.by <= b.by && a.after <= b.after);
-        Sequence { ops, ended, len, numbered, in_order, by_duration: OnceLock::new() }
+        let envelope = (!in_order).then(|| envelope(&ended[..len]));
+        let sizes_vary = ops.windows(2).any(|pair| pair[0].bytes != pair[1].bytes);
+        Sequence { ops, ended, len, numbered, envelope, sizes_vary, by_duration: OnceLock::new() }
     }
 
     /// The number of a record.
@@ -181,13 +197,13 @@ impl<'a> Sequence<'a> {
             }
         };
         match block.end_us {
-            Some(end) if self.in_order => {
-                let ended = &self.ended[..self.len];
+            Some(end) => {
+                let ended = self.envelope.as_deref().unwrap_or(&self.ended[..self.len]);
                 let first = ended.partition_point(|ended| ended.by < end - LATE_US);
                 let last = ended.partition_point(|ended| ended.after <= end + LATE_US);
                 (first..last.max(first)).for_each(look);
             }
-            Some(_) => (0..self.len).for_each(look),
+            None if self.len <= SHORT => (0..self.len).for_each(look),
             None => {
                 let us = |i: &u32| self.ops[*i as usize].exec_us.unwrap_or(0.0);
                 let index = self.by_duration();
@@ -229,12 +245,51 @@ impl<'a> Sequence<'a> {
         }
     }
 
+    /// How far a record's duration is from the kernel's, microseconds; `None` without one by the GPU's timer.
+    fn delta_us(&self, block: &Block, i: usize) -> Option<f64> {
+        let us = self.ops[i].exec_us.filter(|_| self.ops[i].is_gpu_timed())?;
+        Some((us - block.duration_us).abs())
+    }
+
+    /// True if a record has the duration of the kernel, its time, or the size that not all have; or says nothing about the first.
+    fn is_like(&self, block: &Block, i: usize) -> bool {
+        let is_sized = self.sizes_vary && block.parts.iter().any(|part| matches!(part.size, Size::Exactly(_)));
+        is_sized
+            || self.delta_us(block, i).is_none_or(|us| us <= SAME_US)
+            || block.end_us.is_some_and(|end| self.ended[i].outside(end) <= PROMPT_US)
+    }
+
+    /// The records at this place that fit the block, and how many do not.
+    fn records(&self, block: &Block, first: i64) -> (Vec<usize>, usize) {
+        let (mut records, mut misfits) = (Vec::new(), 0);
+        self.at(block, first, &mut |record, fit| match fit {
+            Some(_) => records.push(record),
+            None => misfits += 1,
+        });
+        (records, misfits)
+    }
+
     /// How well the records at this place fit the block, beyond what any record of the sequence does by `chance`.
     fn score(&self, block: &Block, first: i64, chance: f64) -> f64 {
         let mut score = 0.0;
         self.at(block, first, &mut |_, fit| score += fit.map_or(MISFIT, |fit| fit - chance));
         score
     }
+}
+
+/// The narrowest bounds in order that hold these.
+fn envelope(ended: &[Ended]) -> Vec<Ended> {
+    let mut bounds = ended.to_vec();
+    let (mut latest, mut earliest) = (f64::NEG_INFINITY, f64::INFINITY);
+    for bound in &mut bounds {
+        latest = latest.max(bound.by);
+        bound.by = latest;
+    }
+    for bound in bounds.iter_mut().rev() {
+        earliest = earliest.min(bound.after);
+        bound.after = earliest;
+    }
+    bounds
 }
 
 /// What became of a kernel.
@@ -283,33 +338,43 @@ pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
         let range = start..start + run.len();
         start = range.end;
         let offset = offsets[run[0]];
-        let total = |offset: i64| range.clone().map(|i| score(i, offset)).sum::<f64>();
+        let found = |i: usize, offset: i64| sequence.records(&blocks[i], first(i, offset));
+        let own: Vec<(Vec<usize>, usize)> = range.clone().map(|i| found(i, offset)).collect();
+        let pairs: usize = own.iter().map(|(records, _)| records.len()).sum();
+        let margin = MARGIN + MARGIN * (pairs as f64).sqrt();
+        // Nothing is an alternative, too.
         let fit: f64 = range.clone().map(|i| sequence.score(&blocks[i], first(i, offset), 0.0)).sum();
-        if fit <= 0.0 {
+        if fit < margin {
             continue;
         }
-        let own = total(offset);
-        let margin = MARGIN + MARGIN * (range.len() as f64).sqrt();
-        if offsets.iter().any(|&other| other != offset && total(other) > own - margin) {
-            placed.outcomes[range].fill(Outcome::Unsure);
+        let total = |offset: i64| range.clone().map(|i| score(i, offset)).sum::<f64>();
+        let enough = total(offset) - margin;
+        let deltas = deltas(&blocks[range.clone()], &own, sequence);
+        if !deltas.is_empty() && deltas.iter().all(|us| *us > FAR_US) && !sequence.sizes_vary {
             continue;
         }
+        let close = deltas.iter().filter(|us| **us <= SAME_US).count();
+        let strict = close > 0 && close as f64 >= MOSTLY * deltas.len() as f64;
         placed.score += fit;
-        for i in range {
-            let first = first(i, offset);
-            let (mut records, mut misfits) = (Vec::new(), 0);
-            sequence.at(&blocks[i], first, &mut |record, fit| match fit {
-                Some(_) => records.push(record),
-                None => misfits += 1,
-            });
+        let rivals: Vec<i64> = offsets.iter().copied().filter(|&other| other != offset && total(other) > enough).collect();
+        for (i, (records, misfits)) in range.zip(own) {
             placed.outcomes[i] = match (records.is_empty(), misfits) {
+                // Another offset does no harm where it means the same records.
+                _ if rivals.iter().any(|&other| found(i, other).0 != records) => Outcome::Unsure,
+                (false, _) if strict && !records.iter().any(|&r| sequence.is_like(&blocks[i], r)) => Outcome::Misfit,
                 (false, _) => Outcome::Paired(records),
-                (true, 0) => Outcome::Absent(first),
+                (true, 0) => Outcome::Absent(first(i, offset)),
                 (true, _) => Outcome::Misfit,
             };
         }
     }
     placed
+}
+
+/// How far the durations by the GPU's timer are from those of the kernels, microseconds.
+fn deltas(blocks: &[Block], records: &[(Vec<usize>, usize)], sequence: &Sequence<'_>) -> Vec<f64> {
+    let pairs = blocks.iter().zip(records).flat_map(|(block, (records, _))| records.iter().map(move |&r| (block, r)));
+    pairs.filter_map(|(block, r)| sequence.delta_us(block, r)).collect()
 }
 
 /// How well records fit kernels that they are not of: where all durations are alike, quite well, and an offset must not win because
@@ -401,4 +466,61 @@ fn best_way(n: usize, offsets: &[i64], score: impl Fn(usize, i64) -> f64) -> Vec
         at = usize::from(came_from[i * width + at]);
     }
     way
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::record::Timing;
+
+    fn record(sn: u64, us: f64, written_us: i64) -> LoggedOp {
+        LoggedOp {
+            origin: 0,
+            op: CommOp::AllReduce,
+            p2p: false,
+            timing: Timing::KernelGpu,
+            sn: Some(sn),
+            bytes: Some(8),
+            exec_us: Some(us),
+            written_us: Some(written_us),
+            verbose: None,
+        }
+    }
+
+    fn block(end_us: f64, duration_us: f64) -> Block {
+        let parts = vec![Part { op: CommOp::AllReduce, count: 1, size: Size::Unknown }];
+        Block { event: 0, end_us: Some(end_us), duration_us, parts }
+    }
+
+    // by        5  9  7  12         latest so far    5  9  9  12
+    // after     0  4  2   8         earliest to come 0  2  2   8
+    #[test]
+    fn bounds_in_order_hold_those_that_are_not() {
+        let ended = [(0.0, 5.0), (4.0, 9.0), (2.0, 7.0), (8.0, 12.0)].map(|(after, by)| Ended { after, by });
+        let bounds: Vec<(f64, f64)> = envelope(&ended).iter().map(|e| (e.after, e.by)).collect();
+        assert_eq!(bounds, [(0.0, 5.0), (2.0, 9.0), (2.0, 9.0), (8.0, 12.0)]);
+    }
+
+    // kernel ends      10,000   20,000   30,000          durations 100, 250, 175
+    // written     500  10,200   20,200   30,200          numbers 7, 8, 9, 10
+    #[test]
+    fn one_offset_places_all_kernels() {
+        let ops = [record(7, 400.0, 500), record(8, 97.0, 10_200), record(9, 247.0, 20_200), record(10, 172.0, 30_200)];
+        let passes = Passes::new(ops.iter().filter_map(|op| op.written_us).collect());
+        let blocks = [block(10_000.0, 100.0), block(20_000.0, 250.0), block(30_000.0, 175.0)];
+        let placed = place(&blocks, &Sequence::new(&ops, &passes));
+        assert_eq!(placed.outcomes, [1, 2, 3].map(|r| Outcome::Paired(vec![r])));
+        // The record in between was lost: its number says so.
+        let ops = [ops[0].clone(), ops[1].clone(), ops[3].clone()];
+        let placed = place(&blocks, &Sequence::new(&ops, &passes));
+        assert_eq!(placed.outcomes, [Outcome::Paired(vec![1]), Outcome::Absent(9), Outcome::Paired(vec![2])]);
+    }
+
+    #[test]
+    fn nothing_has_no_place() {
+        let sequence = Sequence::new(&[], &Passes::default());
+        assert_eq!((sequence.bounds(), place(&[block(1.0, 1.0)], &sequence).outcomes), (None, vec![Outcome::Nowhere]));
+        let ops = [record(7, 400.0, 500)];
+        assert!(place(&[], &Sequence::new(&ops, &Passes::default())).outcomes.is_empty());
+    }
 }

@@ -1,0 +1,251 @@
+//! One small run: a report for each rank and the logs of its processes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use nsysnccl::pipeline::{self, Options, StepChoice};
+use nsysnccl::report::{InspectorMerge, Report as Finished};
+
+use crate::support::folder;
+use crate::support::report::{Launch, Payload, Report, Stream, stream, thread};
+
+/// Unix time of the reports' time 0, microseconds.
+pub const EPOCH_US: i64 = 1_700_000_000_000_000;
+pub const COMM: u64 = 0xfa01_2817_699a_0bae;
+pub const OTHER: u64 = 0x0b46_cc39_4a94_f160;
+/// The same as Inspector prints them.
+pub const COMM_LOGGED: &str = "0xfa012817699a0b";
+pub const OTHER_LOGGED: &str = "0xb46cc394a94f16";
+pub const HOST: &str = "node0";
+pub const MB: u64 = 1_000_000;
+
+/// One record of a log. Times are microseconds of the reports' own time.
+#[derive(Debug, Clone)]
+pub struct Line {
+    pub comm: String,
+    pub rank: u32,
+    pub n_ranks: u32,
+    pub host: String,
+    pub pid: u32,
+    pub op: String,
+    pub sn: u64,
+    pub bytes: u64,
+    pub exec_us: i64,
+    pub timing: &'static str,
+    pub written_us: i64,
+}
+
+/// AllReduce number `sn` of 1 MB, which took `exec_us` and was written at `written_us`, on the only communicator of process 1000.
+pub fn line(sn: u64, exec_us: i64, written_us: i64) -> Line {
+    Line {
+        comm: COMM_LOGGED.to_owned(),
+        rank: 0,
+        n_ranks: 2,
+        host: HOST.to_owned(),
+        pid: 1000,
+        op: "AllReduce".to_owned(),
+        sn,
+        bytes: MB,
+        exec_us,
+        timing: "kernel_gpu",
+        written_us,
+    }
+}
+
+impl Line {
+    pub fn on(self, comm: &str) -> Line {
+        Line { comm: comm.to_owned(), ..self }
+    }
+
+    pub fn op(self, op: &str) -> Line {
+        Line { op: op.to_owned(), ..self }
+    }
+
+    pub fn bytes(self, bytes: u64) -> Line {
+        Line { bytes, ..self }
+    }
+
+    pub fn pid(self, pid: u32) -> Line {
+        Line { pid, ..self }
+    }
+
+    pub fn host(self, host: &str) -> Line {
+        Line { host: host.to_owned(), ..self }
+    }
+
+    pub fn rank(self, rank: u32, n_ranks: u32) -> Line {
+        Line { rank, n_ranks, ..self }
+    }
+
+    pub fn timing(self, timing: &'static str) -> Line {
+        Line { timing, ..self }
+    }
+
+    fn head(&self, version: &str) -> String {
+        format!(
+            r#"{{"header":{{"id":"{}","rank":{},"n_ranks":{},"nnodes":1}},"metadata":{{"inspector_output_format_version":"{version}","dump_timestamp_us":{},"hostname":"{}","pid":{}}}"#,
+            self.comm,
+            self.rank,
+            self.n_ranks,
+            EPOCH_US + self.written_us,
+            self.host,
+            self.pid
+        )
+    }
+
+    /// The line as the plugin writes it.
+    pub fn json(&self) -> String {
+        let Line { op, sn, bytes, exec_us, timing, .. } = self;
+        let k = if op == "Send" || op == "Recv" { "p2p" } else { "coll" };
+        format!(
+            "{},\"{k}_perf\":{{\"{k}\":\"{op}\",\"{k}_sn\":{sn},\"{k}_msg_size_bytes\":{bytes},\"{k}_exec_time_us\":{exec_us},\"{k}_timing_source\":\"{timing}\"}}}}\n",
+            self.head("v4.0")
+        )
+    }
+
+    /// The loss counter of this communicator at this time of writing.
+    pub fn dump_stats(&self, dropped_total: u64) -> String {
+        format!(
+            "{},\"dump_stats\":{{\"coll_records\":1,\"coll_dropped_total\":{dropped_total},\"p2p_dropped_total\":0}}}}\n",
+            self.head("v4.1")
+        )
+    }
+}
+
+/// A run that is being written.
+pub struct Scene {
+    reports: BTreeMap<u32, Report>,
+    logs: BTreeMap<String, String>,
+    pub options: Options,
+}
+
+/// The NCCL call that launched a kernel.
+pub struct Call {
+    pub function: &'static str,
+    pub comm: u64,
+    pub bytes: u64,
+}
+
+pub fn all_reduce(bytes: u64) -> Call {
+    Call { function: "ncclAllReduce", comm: COMM, bytes }
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        let options = Options { step: StepChoice::Whole, ..Options::default() };
+        Scene { reports: BTreeMap::new(), logs: BTreeMap::new(), options }
+    }
+}
+
+impl Scene {
+    /// The report of rank r, whose process is 1000 + r.
+    pub fn report(&mut self, rank: u32) -> &mut Report {
+        self.reports.entry(rank).or_insert_with(|| {
+            let mut report = Report::default();
+            report.session(EPOCH_US * 1000);
+            report.env("RANK", &rank.to_string());
+            report.system("Hostname", HOST);
+            report
+        })
+    }
+
+    /// A kernel of rank r from `at` for `length` microseconds; with `call`, an NCCL range around its launch carries a payload.
+    pub fn kernel(&mut self, rank: u32, name: &str, at: i64, length: i64, call: Option<Call>) {
+        self.kernel_on(rank, name, stream(20), at, length, call);
+    }
+
+    pub fn kernel_on(&mut self, rank: u32, name: &str, stream: Stream, at: i64, length: i64, call: Option<Call>) {
+        let launcher = thread(1000 + rank, 1000 + rank);
+        // Rows before time 0 would be left out.
+        let launch = at * 1000 - 5_000;
+        let report = self.report(rank);
+        if let Some(call) = call {
+            let payload = Payload { comm: call.comm, bytes: Some(call.bytes), ..Payload::default() };
+            report.nccl(launcher, call.function, launch - 500..launch + 500, payload);
+        }
+        report.kernel(name, stream, at * 1000..(at + length) * 1000, launcher.at(launch));
+    }
+
+    /// A group of sends and receives (function, bytes, peer) in one kernel.
+    pub fn group(&mut self, rank: u32, at: i64, length: i64, members: &[(&str, u64, i32)]) {
+        let launcher = thread(1000 + rank, 1000 + rank);
+        let launch = at * 1000 - 5_000;
+        let report = self.report(rank);
+        let range = |i: i64| launch - 4_000 + i * 100..launch - 3_950 + i * 100;
+        report.nccl(launcher, "ncclGroupStart", range(-1), Payload::default());
+        for (i, &(function, bytes, peer)) in members.iter().enumerate() {
+            let payload = Payload { comm: COMM, bytes: Some(bytes), peer: Some(peer), ..Payload::default() };
+            report.nccl(launcher, function, range(i as i64), payload);
+        }
+        report.nccl(launcher, "ncclGroupEnd", launch - 500..launch + 500, Payload::default());
+        let launch = Launch { thread: launcher, at: Some(launch) };
+        report.kernel(SEND_RECV, stream(20), at * 1000..(at + length) * 1000, launch);
+    }
+
+    /// Lines of the log file of a name.
+    pub fn log(&mut self, file: &str, lines: impl IntoIterator<Item = Line>) {
+        let text: String = lines.into_iter().map(|line| line.json()).collect();
+        self.text(file, &text);
+    }
+
+    /// Text of the log file of a name.
+    pub fn text(&mut self, file: &str, text: &str) {
+        self.logs.entry(file.to_owned()).or_default().push_str(text);
+    }
+
+    /// Removes a log file and returns its text.
+    pub fn take(&mut self, file: &str) -> String {
+        self.logs.remove(file).expect("is there")
+    }
+
+    /// Writes reports `run_R.sqlite` and the folder `logs`.
+    pub fn save(&self, folder: &Path) -> Vec<PathBuf> {
+        let logs = folder.join("logs");
+        std::fs::create_dir(&logs).expect("a folder");
+        for (file, text) in &self.logs {
+            std::fs::write(logs.join(file), text).expect("a log");
+        }
+        self.reports.iter().map(|(rank, report)| report.save(folder, &format!("run_{rank}.sqlite"))).collect()
+    }
+
+    /// Writes everything and builds the report.
+    pub fn build(&self) -> nsysnccl::Result<Finished> {
+        let folder = folder();
+        let paths = self.save(folder.path());
+        let options = Options { inspector: vec![folder.path().join("logs")], ..self.options.clone() };
+        pipeline::build(&paths, &options, || ()).map(|built| built.report)
+    }
+
+    /// The finished report.
+    #[track_caller]
+    pub fn finished(&self) -> Finished {
+        self.build().expect("a report")
+    }
+
+    /// What the logs added.
+    #[track_caller]
+    pub fn merged(&self) -> InspectorMerge {
+        self.finished().inspector.expect("logs")
+    }
+}
+
+pub const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
+pub const SEND_RECV: &str = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<(unsigned long)4096>)";
+
+/// (start in microseconds, communicator, number) of every pair of a rank.
+pub fn pairs(merge: &InspectorMerge, rank: u32) -> Vec<(i64, &str, u64)> {
+    let own = merge.pairs.iter().filter(|pair| pair.rank == rank);
+    own.map(|pair| (pair.start_ns / 1000, pair.comm_id.as_str(), pair.sn.expect("a number"))).collect()
+}
+
+/// Start in microseconds and number of every pair of rank 0.
+pub fn numbers(merge: &InspectorMerge) -> Vec<(i64, u64)> {
+    pairs(merge, 0).into_iter().map(|(at, _, sn)| (at, sn)).collect()
+}
+
+/// The only reason for kernels without a record, and their number.
+#[track_caller]
+pub fn only_reason(merge: &InspectorMerge) -> (&str, u64) {
+    assert_eq!(merge.unmatched.len(), 1, "{:?}", merge.unmatched);
+    merge.unmatched.iter().next().map(|(why, n)| (why.as_str(), *n)).expect("a reason")
+}
