@@ -40,19 +40,15 @@ fn an_option_that_finds_nothing_says_so() {
         (["--step-kernel", "foo"], 3, "no kernel matches --step-kernel 'foo'"),
         (["--skip", "5"], 3, "--skip 5 leaves no step try: skip fewer steps"),
         (["--rank-regex", r"node(?P<rank>\d+)"], 2, "finds no rank in any file name, e.g. 'shm-2gpu_0.sqlite'"),
+        (["--inspector", "README.md"], 3, "README.md: holds no record of NCCL Inspector try: name the files"),
         (["--nccl-log", "examples/shm"], 3, "examples/shm: is a folder try: name the log files in it"),
     ] {
         let [_, error] = said(&report(&more), status);
         assert!(error.contains(text), "{more:?}: {error}");
     }
-    for (more, text) in [
-        (["--comm-regex", "foo"], "--comm-regex 'foo' changes nothing"),
-        (["--inspector", "README.md"], "No Inspector record in the 1 file of --inspector: line 1 of README.md"),
-    ] {
-        let [output, _] = said(&report(&more), 0);
-        assert!(output.contains(text), "{more:?}: {output}");
-        assert!(!said(&report(&[]), 0)[0].contains(text));
-    }
+    let useless = "--comm-regex 'foo' changes nothing";
+    assert!(said(&report(&["--comm-regex", "foo"]), 0)[0].contains(useless));
+    assert!(!said(&report(&[]), 0)[0].contains(useless));
 }
 
 #[test]
