@@ -90,11 +90,6 @@ pub fn merge(ranks: &[RankKernels], events: &mut [Vec<Event>], logs: &Collected)
         warnings.extend(found.shift_us.filter(|us| us.abs() > SHIFT_US).map(|us| clock_warning(rank.rank, us)));
         all.extend(found.pairs.iter().map(|&pair| (r, pair)));
     }
-    if view.records == 0 {
-        // Not logs of Inspector at all: that explains every rank that has none.
-        warnings.retain(|warning: &Warning| warning.code != RANK_MISSING);
-        warnings.push(no_record(logs));
-    }
     let trust = trust::trust(&all, events, logs);
     warnings.extend(trust::warnings(&trust));
     warnings.extend(losses(ranks, &found, &owned, logs));
@@ -129,17 +124,6 @@ fn count(reasons: &mut BTreeMap<String, u64>, why: &str, n: u64) {
     }
 }
 
-/// The code of the warning about a rank without a record.
-const RANK_MISSING: &str = "inspector-rank-missing";
-
-/// None of the files holds a record.
-fn no_record(logs: &Collected) -> Warning {
-    let first = logs.files.iter().find_map(|file| Some((file, file.bad.first()?)));
-    let why = first.map_or_else(|| "empty".to_owned(), |(file, bad)| format!("line {} of {} {}", bad.line, file.path, bad.reason));
-    Warning::new("inspector-no-record", format!("No Inspector record in the {} of --inspector: {why}.", units::plural(logs.files.len(), "file")))
-        .with_hint("Name the logs that NCCL_PROFILER_PLUGIN with NCCL_INSPECTOR_ENABLE=1 wrote; they are empty unless NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS is set.")
-}
-
 /// Names a rank without a record, and what the logs have instead.
 fn missing(rank: &RankKernels, logs: &Collected) -> Warning {
     let host = rank.hostname.as_ref().map_or(String::new(), |host| format!(" on {host}"));
@@ -150,7 +134,7 @@ fn missing(rank: &RankKernels, logs: &Collected) -> Warning {
         Some(other) => format!("there is a log of process {} on {other}, which is another host", rank.pid),
         None => "its log is not among the files, or nothing was written".to_owned(),
     };
-    Warning::new(RANK_MISSING, format!("No Inspector record of rank {} (process {}{host}): {why}.", rank.rank, rank.pid))
+    Warning::new("inspector-rank-missing", format!("No Inspector record of rank {} (process {}{host}): {why}.", rank.rank, rank.pid))
         .with_hint("Give the folder with all logs; the process must live longer than the dump interval after its last operation.")
 }
 
