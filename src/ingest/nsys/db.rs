@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 
 use super::queries::Query;
 use crate::ingest::sniff;
+use crate::model::Ns;
 use crate::{Error, Result};
 
 /// A table of the export as the queries see it.
@@ -214,6 +215,19 @@ pub fn int(row: &Row<'_>, at: usize) -> Option<i64> {
         Ok(ValueRef::Text(text)) => std::str::from_utf8(text).ok()?.trim().parse().ok(),
         _ => None,
     }
+}
+
+/// No time is this far from 0, in nanoseconds: 146 years. The distance of any two nearer ones is an `i64` too.
+const FARTHEST: Ns = 1 << 62;
+
+/// Column `at` as a time; `None` where it cannot be one.
+pub fn time(row: &Row<'_>, at: usize) -> Option<Ns> {
+    int(row, at).filter(|&ns| is_time(ns))
+}
+
+/// True for a number of nanoseconds that can be a time.
+pub fn is_time(ns: Ns) -> bool {
+    -FARTHEST < ns && ns < FARTHEST
 }
 
 /// Column `at` as text, with what is no UTF-8 replaced; `None` for NULL and blobs.

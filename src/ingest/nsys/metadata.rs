@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::db::{Db, int, text};
+use super::db::{Db, int, is_time, text, time};
 use super::gpu_work::process_of;
 use super::queries;
 use crate::Result;
@@ -57,12 +57,12 @@ impl Metadata {
                 "EXPORT_PRODUCT_VERSION" => meta.nsys_version = Some(value.into_owned()),
                 "EXPORT_SCHEMA_VERSION" => meta.schema_version = Some(value.into_owned()),
                 "EXPORT_PARAM_TIME_NORMALIZE" => normalized = value.eq_ignore_ascii_case("true") || value == "1",
-                "EXPORT_PARAM_TIME_SHIFT" => shift = value.trim().parse().unwrap_or(0),
+                "EXPORT_PARAM_TIME_SHIFT" => shift = value.trim().parse().ok().filter(|&ns| is_time(ns)).unwrap_or(0),
                 _ => {}
             }
         })?;
         let mut utc = None;
-        db.each(queries::SESSION, [], |row| utc = utc.or(int(row, 0).filter(|&ns| ns > 0)))?;
+        db.each(queries::SESSION, [], |row| utc = utc.or(time(row, 0).filter(|&ns| ns > 0)))?;
         meta.epoch_ns = if normalized { Some(0i64.saturating_sub(shift)) } else { utc.map(|ns| ns.saturating_sub(shift)) };
         meta.zero = if normalized { utc.unwrap_or(0).saturating_add(shift) } else { shift };
         meta.read_environment(db)?;

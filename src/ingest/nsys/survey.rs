@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use super::db::{Db, int, text};
+use super::db::{Db, int, text, time};
 use super::gpu_work::process_of;
 use super::queries;
 use crate::Result;
@@ -57,7 +57,7 @@ pub fn survey(path: &Path) -> Result<Survey> {
     })?;
     let mut threads: BTreeMap<u64, Vec<(Ns, Ns, NameId)>> = BTreeMap::new();
     db.each(queries::RANGES, [], |row| {
-        let (Some(start), Some(end), Some(thread)) = (int(row, 0), int(row, 1), int(row, 2)) else { return };
+        let (Some(start), Some(end), Some(thread)) = (time(row, 0), time(row, 1), int(row, 2)) else { return };
         let name = match text(row, 4) {
             Some(text) => names.intern(&normalised(&text)),
             None => match int(row, 5).and_then(|id| registered.get(&id)) {

@@ -1,0 +1,91 @@
+//! Inputs that are made to break the program: it answers with a number or with an error that names the file, and never anything else.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use support::report::{Report, stream, thread};
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nsysnccl"));
+    command.args(arguments).current_dir(folder).stdin(Stdio::null()).output().expect("runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// An error: the exit status, nothing on standard output, and on standard error every one of `words`.
+#[track_caller]
+fn assert_refused(output: &Output, status: i32, words: &[&str]) {
+    let error = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(status), String::new()), "{error}");
+    for word in words {
+        assert!(error.contains(word), "'{word}' is not in: {error}");
+    }
+}
+
+/// Steps of one process, each with a kernel: `[1000, 1100)`, `[2000, 2100)`, ...
+fn steps(names: &[&str]) -> Report {
+    steps_from(0, names)
+}
+
+/// The same, all of it `shift` later.
+fn steps_from(shift: i64, names: &[&str]) -> Report {
+    let mut report = Report::default();
+    let main = thread(7, 7);
+    for (i, name) in names.iter().enumerate() {
+        let at = shift + 1000 * (i as i64 + 1);
+        report.range(main, name, at - 500..at + 400);
+        report.kernel("gemm", stream(7), at..at + 100, main.at(at - 400));
+    }
+    report
+}
+
+/// Changes a report with SQL.
+fn edit(path: &Path, sql: &str) -> PathBuf {
+    rusqlite::Connection::open(path).expect("opens").execute_batch(sql).expect("is SQL");
+    path.to_owned()
+}
+
+const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
+
+#[test]
+fn times_at_the_ends_of_the_range_are_no_times() {
+    let folder = support::folder();
+    for shift in [i64::MIN, i64::MAX, -(1 << 61), 0] {
+        let mut report = steps(&["step 1", "step 2", "step 3"]);
+        report.export("EXPORT_PARAM_TIME_SHIFT", &shift.to_string());
+        let main = thread(7, 7);
+        for end in [i64::MIN, i64::MAX] {
+            report.range(main, "step 9", i64::MIN..end);
+            report.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream(7), i64::MIN..end, main.at(i64::MIN));
+            report.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream(7), 5..end, main.at(i64::MAX - 1));
+        }
+        let path = report.save(folder.path(), "run_0.sqlite");
+        for more in [&[][..], &["--step", "whole"], &["--step-kernel", "gemm"], &["--window", "cpu"], &["--step", "9"]] {
+            let output = run(folder.path(), &[&["report", "run_0.sqlite", "--format", "json"], more].concat());
+            assert!(matches!(output.status.code(), Some(0 | 3)), "{shift} {more:?}: {}", text(&output.stderr));
+        }
+        std::fs::remove_file(path).expect("removed");
+    }
+}
+
+/// `nsys export --ts-shift` moves all times, also below 0.
+///
+/// ```text
+/// GPU  [-4000 -3900)  [-3000 -2900)        the last step ends with its own work, not at 0
+/// ```
+#[test]
+fn a_shift_below_zero_changes_no_number() {
+    let folder = support::folder();
+    for shift in [0, -5000, 5000] {
+        let mut report = steps_from(shift, &["step 1", "step 2"]);
+        report.export("EXPORT_PARAM_TIME_SHIFT", &shift.to_string());
+        let built = support::report(&[report.save(folder.path(), &format!("run{shift}.sqlite"))]);
+        let steps = &support::only_rank(&built).steps;
+        support::assert_numbers(&steps[0], &[("step_ns", 1000), ("idle_ns", 900), ("start_ns", shift + 1000)]);
+        support::assert_numbers(&steps[1], &[("step_ns", 100), ("idle_ns", 0), ("start_ns", shift + 2000)]);
+    }
+}
