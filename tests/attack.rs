@@ -89,3 +89,52 @@ fn a_shift_below_zero_changes_no_number() {
         support::assert_numbers(&steps[1], &[("step_ns", 100), ("idle_ns", 0), ("start_ns", shift + 2000)]);
     }
 }
+
+#[test]
+fn a_comparison_never_replaces_what_it_reads() {
+    let folder = support::folder();
+    let at = |name: &str| folder.path().join(name);
+    let names = ["step 1", "step 2", "step 3"];
+    let inputs = ["a_0.json", "b_0.json"].map(|name| steps(&names).save(folder.path(), name));
+    std::fs::write(at("nccl.txt"), "h:1:1 [0] NCCL INFO NCCL_DEBUG set by environment to INFO\n").expect("written");
+    std::fs::write(
+        at("set.csv"),
+        "[[variant]]\nname = 'a'\nreports = 'a_0.json'\nnccl_log = 'nccl.txt'\n[[variant]]\nname = 'b'\nreports = 'b_0.json'\n",
+    )
+    .expect("written");
+    std::fs::create_dir(at("x")).expect("made");
+    let before: Vec<Vec<u8>> = inputs.iter().map(|path| std::fs::read(path).expect("read")).collect();
+    for arguments in [
+        &["compare", "a_0.json", "b_0.json", "-o", "b_0.json"][..],
+        &["compare", "a=a_*.json", "b=b_0.json", "-o", "x/../a_0.json"],
+        &["compare", "--manifest", "set.csv", "-o", "a_0.json"],
+        &["compare", "--manifest", "set.csv", "-o", "nccl.txt"],
+        &["compare", "--manifest", "set.csv", "-o", "set.csv"],
+    ] {
+        assert_refused(&run(folder.path(), arguments), 2, &["would overwrite an input", "try: choose another file"]);
+    }
+    assert_eq!(inputs.map(|path| std::fs::read(path).expect("read")).to_vec(), before);
+    assert_eq!(run(folder.path(), &["compare", "--manifest", "set.csv", "-o", "out.csv"]).status.code(), Some(0));
+}
+
+#[test]
+fn an_output_that_is_a_folder_leaves_the_others_unwritten() {
+    let folder = support::folder();
+    steps(&["step 1", "step 2"]).save(folder.path(), "run_0.sqlite");
+    std::fs::create_dir(folder.path().join("page.html")).expect("made");
+    for name in ["page.html", "page.html/"] {
+        let output = run(folder.path(), &["report", "run_0.sqlite", "-o", "good.md", "-o", name]);
+        assert_refused(&output, 2, &["page.html", "is a folder", "try: name a file in it"]);
+    }
+    assert!(!folder.path().join("good.md").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_error_that_cannot_be_written_is_an_error_all_the_same() {
+    let folder = support::folder();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("opens");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nsysnccl"));
+    let status = command.args(["report", "nothing.sqlite"]).current_dir(folder.path()).stderr(full).status().expect("runs");
+    assert_eq!(status.code(), Some(3));
+}
