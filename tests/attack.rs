@@ -138,3 +138,66 @@ fn an_error_that_cannot_be_written_is_an_error_all_the_same() {
     let status = command.args(["report", "nothing.sqlite"]).current_dir(folder.path()).stderr(full).status().expect("runs");
     assert_eq!(status.code(), Some(3));
 }
+
+#[test]
+fn a_report_with_changes_beside_it_is_not_read_without_them() {
+    let folder = support::folder();
+    let at = |name: &str| folder.path().join(name);
+    let path = steps(&["step 1", "step 2", "step 3"]).save(folder.path(), "run_0.sqlite");
+    let ok = |name: &str| assert_eq!(run(folder.path(), &["report", name]).status.code(), Some(0));
+    // A writer that has changed the report and is still there.
+    let writer = rusqlite::Connection::open(&path).expect("opens");
+    writer.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; DELETE FROM NVTX_EVENTS").expect("changes");
+    assert_refused(&run(folder.path(), &["report", "run_0.sqlite"]), 3, &["run_0.sqlite: was changed", "-wal", "wal_checkpoint(TRUNCATE)"]);
+    std::fs::create_dir(at("links")).expect("made");
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(&path, at("links/run_0.sqlite")).expect("a link");
+        assert_refused(&run(folder.path(), &["report", "links/run_0.sqlite"]), 3, &["links/run_0.sqlite: was changed"]);
+    }
+    drop(writer);
+    assert!(text(&run(folder.path(), &["report", "run_0.sqlite"]).stdout).contains("no NVTX ranges"));
+    // An export that was broken off, one that ended, and files that only happen to be there.
+    let path = steps(&["step 1", "step 2", "step 3"]).save(folder.path(), "ended_0.sqlite");
+    let writer = rusqlite::Connection::open(&path).expect("opens");
+    writer.execute_batch("PRAGMA journal_mode = PERSIST; BEGIN IMMEDIATE; DELETE FROM NVTX_EVENTS").expect("changes");
+    assert_refused(&run(folder.path(), &["report", "ended_0.sqlite"]), 3, &["ended_0.sqlite: is not finished", "try: wait"]);
+    writer.execute_batch("ROLLBACK").expect("takes it back");
+    ok("ended_0.sqlite");
+    std::fs::write(at("ended_0.sqlite-wal"), "").expect("written");
+    ok("ended_0.sqlite");
+}
+
+#[test]
+fn views_in_place_of_tables_are_refused() {
+    let folder = support::folder();
+    let endless = "WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start + 1 FROM n) SELECT start, start + 1 AS \"end\" FROM n";
+    for (table, view) in [("NVTX_EVENTS", "SELECT * FROM hidden"), ("CUPTI_ACTIVITY_KIND_MEMSET", endless)] {
+        let path = steps(&["step 1", "step 2"]).save(folder.path(), "run_0.sqlite");
+        let rename = if table == "NVTX_EVENTS" { "ALTER TABLE NVTX_EVENTS RENAME TO hidden;" } else { "" };
+        edit(&path, &format!("{rename} CREATE VIEW {table} AS {view}"));
+        assert_refused(&run(folder.path(), &["report", "run_0.sqlite"]), 3, &["run_0.sqlite: holds a view", table, "try: export"]);
+        std::fs::remove_file(path).expect("removed");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_neither_read_nor_waited_for() {
+    let folder = support::folder();
+    let fifo = folder.path().join("logs/a.log");
+    std::fs::create_dir(folder.path().join("logs")).expect("made");
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("runs").success());
+    for path in ["/dev/null", "/dev/zero", "logs/a.log"] {
+        assert_refused(&run(folder.path(), &["report", path]), 3, &[path, "is a pipe or a device", "try: save it as a file"]);
+    }
+    // A pipe that is found in a folder would be waited for without end.
+    assert_refused(&run(folder.path(), &["inspect", "logs"]), 3, &["logs: holds no .log"]);
+}
+
+#[test]
+fn commands_that_are_proposed_are_safe_to_paste() {
+    let folder = support::folder();
+    std::fs::write(folder.path().join("it's; x.nsys-rep"), "raw").expect("written");
+    assert_refused(&run(folder.path(), &["report", "it's; x.nsys-rep"]), 3, &[r"--include-json true 'it'\''s; x.nsys-rep'"]);
+}

@@ -25,6 +25,12 @@ pub struct Table {
     pub columns: &'static [&'static str],
 }
 
+impl Table {
+    fn is_called(&self, name: &str) -> bool {
+        name.eq_ignore_ascii_case(self.name) || self.alias.is_some_and(|alias| name.eq_ignore_ascii_case(alias))
+    }
+}
+
 const fn table(name: &'static str, columns: &'static [&'static str]) -> Table {
     Table { name, alias: None, columns }
 }
@@ -84,6 +90,11 @@ impl Db {
         let db = Db { connection, path: path.to_owned(), size };
         db.batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192;")?;
         let present = db.tables()?;
+        if let Some(view) = db.views()?.iter().find(|view| TABLES.iter().any(|table| table.is_called(view))) {
+            // A view can run without end, and an export has none.
+            return Err(Error::input(path, format!("holds a view in place of the table {view}, so it is no export of Nsight Systems"))
+                .with_hint("export the report: nsys export --type sqlite REPORT.nsys-rep"));
+        }
         if !MARKS.iter().any(|mark| present.iter().any(|name| name.eq_ignore_ascii_case(mark))) {
             return Err(Error::input(path, "is a SQLite file, but no export of Nsight Systems (none of its tables is there)")
                 .with_hint("export the report: nsys export --type sqlite REPORT.nsys-rep"));
@@ -126,10 +137,17 @@ impl Db {
     }
 
     fn tables(&self) -> Result<Vec<String>> {
+        self.schema("table")
+    }
+
+    fn views(&self) -> Result<Vec<String>> {
+        self.schema("view")
+    }
+
+    fn schema(&self, kind: &str) -> Result<Vec<String>> {
         let read = || -> rusqlite::Result<Vec<String>> {
-            let mut statement =
-                self.connection.prepare("SELECT name FROM main.sqlite_master WHERE type IN ('table', 'view') ORDER BY name")?;
-            statement.query_map([], |row| row.get(0))?.collect()
+            let mut statement = self.connection.prepare("SELECT name FROM main.sqlite_master WHERE type = ?1 ORDER BY name")?;
+            statement.query_map([kind], |row| row.get(0))?.collect()
         };
         read().map_err(|e| sql_error(&self.path, &e))
     }
