@@ -158,12 +158,10 @@ fn a_report_with_changes_beside_it_is_not_read_without_them() {
     drop(writer);
     assert!(text(&run(folder.path(), &["report", "run_0.sqlite"]).stdout).contains("no NVTX ranges"));
     // An export that was broken off, one that ended, and files that only happen to be there.
-    let path = steps(&["step 1", "step 2", "step 3"]).save(folder.path(), "ended_0.sqlite");
-    let writer = rusqlite::Connection::open(&path).expect("opens");
-    writer.execute_batch("PRAGMA journal_mode = PERSIST; BEGIN IMMEDIATE; DELETE FROM NVTX_EVENTS").expect("changes");
+    steps(&["step 1", "step 2", "step 3"]).save(folder.path(), "ended_0.sqlite");
+    std::fs::write(at("ended_0.sqlite-journal"), b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7\0\0\0\x01").expect("written");
     assert_refused(&run(folder.path(), &["report", "ended_0.sqlite"]), 3, &["ended_0.sqlite: is not finished", "try: wait"]);
-    writer.execute_batch("ROLLBACK").expect("takes it back");
-    ok("ended_0.sqlite");
+    std::fs::write(at("ended_0.sqlite-journal"), [0; 512]).expect("written");
     std::fs::write(at("ended_0.sqlite-wal"), "").expect("written");
     ok("ended_0.sqlite");
 }
@@ -200,4 +198,43 @@ fn commands_that_are_proposed_are_safe_to_paste() {
     let folder = support::folder();
     std::fs::write(folder.path().join("it's; x.nsys-rep"), "raw").expect("written");
     assert_refused(&run(folder.path(), &["report", "it's; x.nsys-rep"]), 3, &[r"--include-json true 'it'\''s; x.nsys-rep'"]);
+}
+
+#[test]
+fn secrets_stay_where_they_are() {
+    let folder = support::folder();
+    let assignments = [
+        ("SECRET_TOKEN", "hunter2"),
+        ("NCCL_SECRET_KEY", "hunter2"),
+        ("CUDA_PASSPHRASE", "hunter2"),
+        ("NCCL_A", "x;AWS_ID=hunter2"),
+        ("NCCL_B", "https://me:hunter2@host/"),
+        ("NCCL_C", "https://host/?sig=hunter2"),
+        ("NCCL_D", "Bearer hunter2"),
+        ("NCCL_E", "1 --token hunter2"),
+        ("NCCL_F", "{\"x\": \"hunter2\"}"),
+        ("NCCL_SHOWN", "this"),
+    ];
+    let mut report = steps(&["step 1", "step 2", "step 3"]);
+    assignments.iter().for_each(|(name, value)| report.env(name, value));
+    report.system("DeviceEnvironment", &assignments.map(|(name, value)| format!("{name}={value}")).join(";"));
+    report.save(folder.path(), "a_0.sqlite");
+    report.save(folder.path(), "b_0.sqlite");
+    let lines = assignments.map(|(name, value)| format!("h:7:7 [0] NCCL INFO {name} set by environment to {value}.\n"));
+    std::fs::write(folder.path().join("n.log"), lines.concat()).expect("written");
+    for command in [
+        &["report", "a_0.sqlite"][..],
+        &["report", "a_0.sqlite", "-v", "--nccl-log", "n.log"],
+        &["report", "a_0.sqlite", "--step", "none"],
+        &["compare", "a_0.sqlite", "b_0.sqlite", "-v"],
+    ] {
+        for format in ["terminal", "markdown", "html", "json", "csv"] {
+            let output = run(folder.path(), &[command, &["--format", format]].concat());
+            let all = text(&output.stdout) + &text(&output.stderr);
+            assert!(!all.contains("hunter2"), "{command:?} {format}: {all}");
+            // What may be shown is: the search above looked at the right thing.
+            let shows = command[0] == "report" && output.status.success() && format != "csv";
+            assert!(!shows || all.contains("NCCL_SHOWN") && all.contains("NCCL_A"), "{command:?} {format}: {all}");
+        }
+    }
 }
