@@ -107,10 +107,8 @@ impl Metadata {
         let number = |name: &str| variables.get(name).and_then(|v| v.trim().parse::<u32>().ok());
         self.rank = RANK_VARIABLES.into_iter().find_map(|name| number(name).map(|rank| (name, rank)));
         self.world_size = SIZE_VARIABLES.into_iter().find_map(number);
-        self.settings = variables
-            .into_iter()
-            .filter_map(|(name, value)| settings::shown(&name, &value).map(|value| (name, value)))
-            .collect();
+        self.settings =
+            variables.into_iter().filter_map(|(name, value)| settings::shown(&name, &value).map(|value| (name, value))).collect();
         self.cuda_graph_mode = graph_mode;
         self.hostname = hostname;
         Ok(())
