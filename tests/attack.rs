@@ -238,3 +238,93 @@ fn secrets_stay_where_they_are() {
         }
     }
 }
+
+/// The words after `--step` that an error proposes, as a shell reads them.
+fn proposed(error: &str) -> Option<String> {
+    let (_, rest) = error.split_once("for example --step ")?;
+    let (word, _) = rest.split_once("; or --step whole")?;
+    let echo = Command::new("sh").arg("-c").arg(format!("printf %s {word}")).output().expect("runs");
+    Some(String::from_utf8(echo.stdout).expect("UTF-8"))
+}
+
+#[cfg(unix)]
+#[test]
+fn a_proposed_pattern_survives_the_shell_and_finds_steps() {
+    let folder = support::folder();
+    let long = "x".repeat(100_000);
+    for name in [
+        "it's a phase",
+        "'; touch pwned; '",
+        "$(touch pwned)",
+        "`touch pwned`",
+        "#",
+        "a#b",
+        "loop #7",
+        "a\nb",
+        "p\t1",
+        "\u{202e}x",
+        "(a|b)[c]{2}^$.*+?\\",
+        "",
+        "-x",
+        "na\u{ef}ve \u{6f22}",
+        "  pad ",
+        long.as_str(),
+    ] {
+        let path = steps(&[name]).save(folder.path(), "run_0.sqlite");
+        let output = run(folder.path(), &["report", "run_0.sqlite"]);
+        assert_refused(&output, 3, &["run_0.sqlite: no NVTX range looks like a training step"]);
+        let error = text(&output.stderr);
+        assert!(error.len() < 2000, "{} bytes", error.len());
+        let pattern = proposed(&error).unwrap_or_else(|| panic!("no proposal: {error}"));
+        let output = run(folder.path(), &["report", "run_0.sqlite", "--step", &pattern]);
+        assert_eq!(output.status.code(), Some(0), "{name:?} {pattern:?}: {}", text(&output.stderr));
+        std::fs::remove_file(path).expect("removed");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "something was executed");
+}
+
+#[test]
+fn what_is_proposed_looks_like_a_step_and_launches_work() {
+    let folder = support::folder();
+    // Small ranges are the most frequent, and none launches anything; the steps were meant.
+    let mut report = steps(&["Batch 4", "Batch 5", "Batch 6"]);
+    (0..50).for_each(|i| report.range(thread(7, 9), "aten::add", 10 * i..10 * i + 5));
+    report.save(folder.path(), "a_0.sqlite");
+    let output = run(folder.path(), &["report", "a_0.sqlite", "--step", "Btch"]);
+    assert_eq!(proposed(&text(&output.stderr)).as_deref(), Some(r"^Batch \d+$"));
+    // A loader repeats on a thread of its own and launches nothing.
+    let mut report = steps(&["pass one", "pass two"]);
+    (0..50).for_each(|i| report.range(thread(7, 9 + i as u32), "get data", 10 * i..10 * i + 5));
+    report.save(folder.path(), "b_0.sqlite");
+    let output = run(folder.path(), &["report", "b_0.sqlite"]);
+    assert!(proposed(&text(&output.stderr)).expect("a proposal").starts_with("^pass "), "{}", text(&output.stderr));
+    // Where no range launches anything, none is proposed.
+    let mut report = Report::default();
+    report.range(thread(7, 7), "alone", 0..10);
+    report.kernel("gemm", stream(7), 100..200, thread(7, 7).at(50));
+    report.save(folder.path(), "c_0.sqlite");
+    let output = run(folder.path(), &["report", "c_0.sqlite"]);
+    assert_refused(&output, 3, &["1 x 'alone'", "try: use --step whole"]);
+}
+
+#[test]
+fn a_repeated_text_with_a_number_sign_or_a_tab_is_a_step() {
+    let folder = support::folder();
+    for name in ["epoch #", "E\t", "\u{202e}", "it's ", &"y".repeat(100_000)] {
+        let names = [1, 2, 3].map(|i| format!("{name}{i}"));
+        let path = steps(&names.each_ref().map(String::as_str)).save(folder.path(), "run_0.sqlite");
+        let built = support::report(std::slice::from_ref(&path));
+        assert_eq!((built.steps.len(), built.settings.step_pattern_source.as_str()), (3, "repeated range"), "{name}");
+        std::fs::remove_file(path).expect("removed");
+    }
+}
+
+#[test]
+fn an_unusable_input_does_not_stop_the_search_for_steps() {
+    let folder = support::folder();
+    std::fs::write(folder.path().join("a_9.sqlite"), "nothing").expect("written");
+    steps(&["epoch 1", "epoch 2"]).save(folder.path(), "b_0.sqlite");
+    let output = run(folder.path(), &["report", "a_9.sqlite", "b_0.sqlite", "--keep-going"]);
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("2 steps"), "{}", text(&output.stdout));
+}
