@@ -49,8 +49,6 @@ fn edit(path: &Path, sql: &str) -> PathBuf {
     path.to_owned()
 }
 
-const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
-
 #[test]
 fn times_at_the_ends_of_the_range_are_no_times() {
     let folder = support::folder();
