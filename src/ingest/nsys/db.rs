@@ -64,6 +64,7 @@ pub const TABLES: &[Table] = &[
     table("TARGET_INFO_CUDA_DEVICE", &["gpuId", "cudaId", "pid"]),
     table("MPI_RANKS", &["globalTid", "rank"]),
     table("DIAGNOSTIC_EVENT", &["timestamp", "severity", "text"]),
+    table("ANALYSIS_DETAILS", &["duration"]),
 ];
 
 /// Tables of which an export has at least one; a SQLite file without them is something else.

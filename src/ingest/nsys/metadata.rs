@@ -42,6 +42,25 @@ pub struct Metadata {
     pub mpi_ranks: HashMap<u64, u32>,
     /// Errors that the profiler noted.
     pub errors: Vec<String>,
+    /// How the export was made.
+    pub exported: Exported,
+    /// Whether NVTX was traced; `None` if the report does not say.
+    pub nvtx_traced: Option<bool>,
+    /// True if only some NVTX domains were kept (`--nvtx-domain-include`, `--nvtx-domain-exclude`).
+    pub nvtx_filtered: bool,
+}
+
+/// With which options `nsys export` ran, as far as the export says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Exported {
+    /// `--tables` left out tables.
+    pub only_some_tables: bool,
+    /// `--times` left out events.
+    pub only_some_times: bool,
+    /// `--include-blobs`: NVTX payloads as binary data.
+    pub include_blobs: Option<bool>,
+    /// `--include-json`: NVTX payloads as text.
+    pub include_json: Option<bool>,
 }
 
 impl Metadata {
@@ -58,6 +77,10 @@ impl Metadata {
                 "EXPORT_PRODUCT_VERSION" => meta.nsys_version = Some(value.into_owned()),
                 "EXPORT_SCHEMA_VERSION" => meta.schema_version = Some(value.into_owned()),
                 "EXPORT_PARAM_TIME_NORMALIZE" => normalized = value.eq_ignore_ascii_case("true") || value == "1",
+                "EXPORT_PARAM_TABLES_TO_EXPORT" => meta.exported.only_some_tables = !value.trim().is_empty(),
+                "EXPORT_PARAM_TIMES_TO_EXPORT" => meta.exported.only_some_times = !value.trim().is_empty(),
+                "EXPORT_PARAM_INCLUDE_BLOBS" => meta.exported.include_blobs = Some(value.eq_ignore_ascii_case("true")),
+                "EXPORT_PARAM_INCLUDE_JSON" => meta.exported.include_json = Some(value.eq_ignore_ascii_case("true")),
                 "EXPORT_PARAM_TIME_SHIFT" => shift = value.trim().parse().ok().filter(|&ns| is_time(ns)).unwrap_or(0),
                 _ => {}
             }
@@ -86,7 +109,7 @@ impl Metadata {
                 variables.entry(name.to_owned()).or_insert_with(|| value.to_owned());
             }
         };
-        let mut graph_mode = None;
+        let (mut graph_mode, mut nvtx_traced, mut nvtx_filtered) = (None, None, false);
         db.each(queries::CAPTURE, [], |row| {
             let (Some(name), Some(value)) = (text(row, 0), text(row, 1)) else { return };
             if name.ends_with(":ENVIRONMENT_VARIABLE") {
@@ -95,6 +118,10 @@ impl Metadata {
                 }
             } else if name.ends_with("CUDA_GRAPH_TRACE_OPTIONS:MODE") {
                 graph_mode = Some(value.into_owned());
+            } else if name.ends_with(":COLLECT_NVTX_TRACE") {
+                nvtx_traced = Some(value.eq_ignore_ascii_case("true"));
+            } else if name == "NVTX_OPTIONS:NVTX_DOMAIN_FILTER_STRING" {
+                nvtx_filtered = !value.trim().is_empty();
             }
         })?;
         let mut hostname = None;
@@ -110,6 +137,8 @@ impl Metadata {
         self.settings =
             variables.into_iter().filter_map(|(name, value)| settings::shown(&name, &value).map(|value| (name, value))).collect();
         self.cuda_graph_mode = graph_mode;
+        self.nvtx_traced = nvtx_traced;
+        self.nvtx_filtered = nvtx_filtered;
         self.hostname = hostname;
         Ok(())
     }
@@ -126,6 +155,13 @@ impl Metadata {
             }
         })?;
         Ok(())
+    }
+
+    /// How many GPUs of each model the machine has.
+    pub fn gpu_models(&self) -> BTreeMap<String, usize> {
+        let mut models = BTreeMap::new();
+        self.gpus.values().for_each(|model| *models.entry(model.clone()).or_default() += 1);
+        models
     }
 
     /// Model of the GPU that a process knows under a CUDA ordinal; `None` where the report does not say,

@@ -3,6 +3,7 @@
 //! SQL selects and names (`queries/`), [`db`] evens out the differences between versions, the other files gather rows
 //! into columns. Every table is scanned once; correlation ids are never joined without their process.
 
+pub mod contents;
 pub mod db;
 pub mod gpu_work;
 pub mod launches;
@@ -24,7 +25,7 @@ use self::launches::LaunchTable;
 use self::metadata::Metadata;
 use self::ranges::{CallIndex, Found, ProcessRanges, Wanted};
 use crate::classify::Classifier;
-use crate::model::{Class, NameId, Names, RankSource, RankTrace};
+use crate::model::{Class, NameId, Names, Ops, RankSource, RankTrace};
 use crate::report::{Capture, Input};
 use crate::warning::Warning;
 use crate::{Error, Result};
@@ -52,7 +53,7 @@ pub struct RankClues {
 }
 
 /// One device of one process, not yet numbered.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Candidate {
     /// The trace; its rank is 0 and its source [`RankSource::Order`] until ranks are assigned.
     pub trace: RankTrace,
@@ -88,12 +89,12 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
     let mut work = GpuWork::read(&db, meta.zero)?;
     let ranked = ranked_devices(&work);
     if ranked.is_empty() {
-        return Err(no_gpu_work(path, &work));
+        return Err(no_gpu_work(path, work.oddities.before_capture));
     }
     let mut names = Names::default();
     let strings: HashSet<i64> = work.kernel_names.iter().flat_map(|k| [k.short, k.demangled]).flatten().collect();
     let mut found = ranges::read(&db, &Wanted { step: options.step, strings }, meta.zero, &mut names)?;
-    let (kernels, families) = kernel_classes(&work, &found, &mut names, options.classifier);
+    let (kernels, families) = kernel_classes(&work.kernel_names, &found, &mut names, options.classifier);
     let families = Arc::new(families);
 
     let mut tables: HashMap<u64, LaunchTable> = HashMap::new();
@@ -119,45 +120,55 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
             |launch| calls.open_at(launch.thread, launch.start),
             &mut odd,
         );
-        let pid = pid_of(key.process);
-        // With several devices in one process, an init payload says which device it speaks of.
-        let inits: Vec<_> =
-            ranges.inits.iter().filter(|(_, device)| device.is_none_or(|d| d == key.device)).map(|(init, _)| *init).collect();
-        let largest = inits.iter().max_by_key(|init| (init.n_ranks, std::cmp::Reverse(init.comm)));
-        let clues = RankClues {
-            mpi: meta.mpi_ranks.get(&key.process).copied(),
-            nccl: largest.map(|init| init.rank),
-            environment: meta.rank,
-            world_size: meta.world_size.or(largest.map(|init| init.n_ranks)),
-        };
-        candidates.push(Candidate {
-            trace: RankTrace {
-                rank: 0,
-                rank_source: RankSource::Order,
-                world_size: clues.world_size,
-                input: index,
-                report: report.clone(),
-                pid,
-                device: u32::try_from(key.device).unwrap_or(u32::MAX),
-                gpu: meta.gpu_model(pid, key.device),
-                hostname: meta.hostname.clone(),
-                epoch_ns: meta.epoch_ns,
-                ops,
-                ranges: ranges.steps.clone(),
-                nccl: ranges.nccl.clone(),
-                gpu_operations: ranges.gpu_operations.clone(),
-                comm_inits: inits,
-                has_payloads: ranges.nccl.iter().any(|call| call.comm.is_some()),
-                names: Arc::clone(&names),
-                families: Arc::clone(&families),
-            },
-            clues,
-        });
+        let names = (Arc::clone(&names), Arc::clone(&families));
+        candidates.push(candidate(*key, &meta, ranges, (index, &report), ops, names));
     }
-    let input = describe(&db, &meta, &work, &found, api_rows);
+    let input = describe(&db, &meta, work.rows, &found, api_rows);
     let warnings = warnings(&report, &meta, &odd, &found);
     found.processes.clear();
     Ok(NsysReport { input, candidates, warnings, has_user_ranges: found.user_ranges > 0 })
+}
+
+/// A trace of one device with what it says about its rank. `report` is its place among the inputs and its file name.
+fn candidate(
+    key: DeviceKey,
+    meta: &Metadata,
+    ranges: &ProcessRanges,
+    (input, report): (usize, &str),
+    ops: Ops,
+    (names, families): (Arc<Names>, Arc<HashMap<NameId, &'static str>>),
+) -> Candidate {
+    let pid = pid_of(key.process);
+    // With several devices in one process, an init payload says which device it speaks of.
+    let inits: Vec<_> = ranges.inits.iter().filter(|(_, device)| device.is_none_or(|d| d == key.device)).map(|(init, _)| *init).collect();
+    let largest = inits.iter().max_by_key(|init| (init.n_ranks, std::cmp::Reverse(init.comm)));
+    let clues = RankClues {
+        mpi: meta.mpi_ranks.get(&key.process).copied(),
+        nccl: largest.map(|init| init.rank),
+        environment: meta.rank,
+        world_size: meta.world_size.or(largest.map(|init| init.n_ranks)),
+    };
+    let trace = RankTrace {
+        rank: 0,
+        rank_source: RankSource::Order,
+        world_size: clues.world_size,
+        input,
+        report: report.to_owned(),
+        pid,
+        device: u32::try_from(key.device).unwrap_or(u32::MAX),
+        gpu: meta.gpu_model(pid, key.device),
+        hostname: meta.hostname.clone(),
+        epoch_ns: meta.epoch_ns,
+        ops,
+        ranges: ranges.steps.clone(),
+        nccl: ranges.nccl.clone(),
+        gpu_operations: ranges.gpu_operations.clone(),
+        comm_inits: inits,
+        has_payloads: ranges.nccl.iter().any(|call| call.comm.is_some()),
+        names,
+        families,
+    };
+    Candidate { trace, clues }
 }
 
 /// Devices that are ranks, in order: those that ran kernels, or, in a report without any, those that copied.
@@ -168,9 +179,9 @@ fn ranked_devices(work: &GpuWork) -> Vec<DeviceKey> {
     if with_kernels.is_empty() { all } else { with_kernels }
 }
 
-fn no_gpu_work(path: &Path, work: &GpuWork) -> Error {
-    let fact = if work.oddities.before_capture > 0 {
-        format!("holds no GPU work: all {} kernels, copies and graph rows are from before the capture", work.oddities.before_capture)
+fn no_gpu_work(path: &Path, before_capture: u64) -> Error {
+    let fact = if before_capture > 0 {
+        format!("holds no GPU work: all {before_capture} kernels, copies and graph rows are from before the capture")
     } else {
         "holds no GPU work (no kernels, no copies, no graph rows)".to_owned()
     };
@@ -179,7 +190,7 @@ fn no_gpu_work(path: &Path, work: &GpuWork) -> Error {
 
 /// Name and class of each distinct kernel, and the library of those that communicate.
 fn kernel_classes(
-    work: &GpuWork,
+    kernels: &[KernelNames],
     found: &Found,
     names: &mut Names,
     classifier: &Classifier,
@@ -198,12 +209,12 @@ fn kernel_classes(
             None => (name, Class::Compute),
         }
     };
-    let kernels = work.kernel_names.iter().map(&mut class_of).collect();
+    let kernels = kernels.iter().map(&mut class_of).collect();
     (kernels, families)
 }
 
-fn describe(db: &Db, meta: &Metadata, work: &GpuWork, found: &Found, api_rows: u64) -> Input {
-    let [kernels, copies, memsets, graphs] = work.rows;
+fn describe(db: &Db, meta: &Metadata, rows: [u64; 4], found: &Found, api_rows: u64) -> Input {
+    let [kernels, copies, memsets, graphs] = rows;
     let rows = BTreeMap::from([
         ("kernels".to_owned(), kernels),
         ("copies".to_owned(), copies),

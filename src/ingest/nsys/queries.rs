@@ -39,4 +39,7 @@ queries! {
     GPUS "probe/gpus";
     DEVICES "probe/devices";
     DIAGNOSTICS "probe/diagnostics";
+    NOTES "probe/notes";
+    API_CALLS "probe/api_calls";
+    DURATION "probe/duration";
 }
