@@ -18,7 +18,7 @@ use crate::model::nccl_log::NcclLog;
 use crate::model::{Metric, RankTrace, Span};
 use crate::report::{self, Clock, Kernels, RankReport, Report, RunSummary, Settings, Strip};
 use crate::stats;
-use crate::step_texts;
+use crate::step_texts::{self, NoSteps};
 use crate::steps::{Step, select, window};
 use crate::transport::Facts;
 use crate::warning::Warning;
@@ -76,16 +76,23 @@ pub struct Built {
 
 /// How steps are found, once it is decided.
 #[derive(Debug)]
-struct StepRule {
-    pattern: String,
-    source: &'static str,
-    kind: StepKind,
+pub struct StepRule {
+    /// The regular expression, or `whole`.
+    pub pattern: String,
+    /// Why this one.
+    pub source: &'static str,
+    /// What it is matched with.
+    pub kind: StepKind,
 }
 
+/// What a step is, once it is decided.
 #[derive(Debug)]
-enum StepKind {
+pub enum StepKind {
+    /// NVTX ranges.
     Ranges,
+    /// The whole capture.
     Whole,
+    /// From one kernel of that name to the next.
     Kernel(Regex),
 }
 
@@ -121,11 +128,11 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
     let inputs: Vec<report::Input> = reports.iter().map(|r| r.input.clone()).collect();
     warnings.extend(reports.iter().flat_map(|r| r.warnings.clone()));
     let candidates: Vec<Candidate> = reports.into_iter().flat_map(|r| r.candidates).collect();
-    let candidates = with_steps(candidates, &rule, &mut warnings)?;
+    let candidates = with_steps(candidates, &rule, &mut warnings);
     let (mut traces, more) = ranks::assign(candidates, options.rank_regex.as_deref())?;
     warnings.extend(more);
     warnings.extend(missing_ranks(&traces));
-    warnings.extend(captured_apart(&traces));
+    warnings.extend(captured_apart(captured_at(&traces)));
     warnings.extend(idle_comm_regex(&traces, options));
     if let Some(wanted) = &options.ranks {
         keep_ranks(&mut traces, wanted)?;
@@ -206,14 +213,17 @@ fn unusable_warning(error: &Error) -> Warning {
     }
 }
 
-/// Which rule finds the steps in these reports, and why.
-fn decide(
+/// Which rule finds the steps in these reports, and why. `read` reads the reports with the ranges that match a pattern.
+///
+/// # Errors
+/// No range is a step, although there are some.
+pub fn decide(
     step: &StepChoice,
     wanted: Option<Regex>,
     reports: &[NsysReport],
     paths: &[PathBuf],
     read: impl Fn(&Regex) -> Vec<NsysReport>,
-) -> Result<StepRule> {
+) -> std::result::Result<StepRule, NoSteps> {
     let rule = |pattern: &str, source, kind| StepRule { pattern: pattern.to_owned(), source, kind };
     match (step, wanted) {
         (StepChoice::Whole, _) => return Ok(rule("whole", "--step whole", StepKind::Whole)),
@@ -242,9 +252,9 @@ fn decide(
 }
 
 /// Leaves out processes without step ranges where others have them.
-fn with_steps(candidates: Vec<Candidate>, rule: &StepRule, warnings: &mut Vec<Warning>) -> Result<Vec<Candidate>> {
+pub fn with_steps(candidates: Vec<Candidate>, rule: &StepRule, warnings: &mut Vec<Warning>) -> Vec<Candidate> {
     if !matches!(rule.kind, StepKind::Ranges) {
-        return Ok(candidates);
+        return candidates;
     }
     let (with, without): (Vec<Candidate>, Vec<Candidate>) = candidates.into_iter().partition(|c| !c.trace.ranges.is_empty());
     for Candidate { trace, .. } in without {
@@ -259,13 +269,18 @@ fn with_steps(candidates: Vec<Candidate>, rule: &StepRule, warnings: &mut Vec<Wa
             .in_report(trace.report),
         );
     }
-    Ok(with)
+    with
+}
+
+/// The ranks of a run of `world` ranks that are not `there`, the first few thousand.
+pub fn absent_ranks(world: u32, there: impl IntoIterator<Item = u32>) -> Vec<u32> {
+    let there: std::collections::BTreeSet<u32> = there.into_iter().collect();
+    (0..world.min(4096)).filter(|rank| !there.contains(rank)).collect()
 }
 
 fn missing_ranks(traces: &[RankTrace]) -> Vec<Warning> {
     let Some(world) = traces.iter().filter_map(|t| t.world_size).max() else { return Vec::new() };
-    let missing: Vec<String> =
-        (0..world.min(4096)).filter(|rank| !traces.iter().any(|t| t.rank == *rank)).map(|rank| rank.to_string()).collect();
+    let missing: Vec<String> = absent_ranks(world, traces.iter().map(|t| t.rank)).iter().map(u32::to_string).collect();
     if missing.is_empty() {
         return Vec::new();
     }
@@ -277,27 +292,44 @@ fn missing_ranks(traces: &[RankTrace]) -> Vec<Warning> {
     ]
 }
 
+/// When a rank was captured, Unix ns.
+pub struct CapturedAt<'a> {
+    /// Its number.
+    pub rank: u32,
+    /// The report's file name.
+    pub report: &'a str,
+    /// First start and last end of its GPU work.
+    pub span: (i64, i64),
+}
+
+impl<'a> CapturedAt<'a> {
+    /// `None` for a report that does not tell when it was captured: it has small numbers only.
+    pub fn new(trace: &'a RankTrace, span: (i64, i64)) -> Option<Self> {
+        let epoch = trace.epoch_ns?;
+        let span = (span.0.saturating_add(epoch), span.1.saturating_add(epoch));
+        Some(Self { rank: trace.rank, report: &trace.report, span })
+    }
+}
+
+fn captured_at(traces: &[RankTrace]) -> Vec<CapturedAt<'_>> {
+    let one = |trace| CapturedAt::new(trace, (*trace.ops.start.first()?, *trace.ops.end.iter().max()?));
+    traces.iter().filter_map(one).collect()
+}
+
 /// Ranks of one run are captured at the same time: a gap between two says that the reports are of several runs.
-fn captured_apart(traces: &[RankTrace]) -> Option<Warning> {
+pub fn captured_apart(mut spans: Vec<CapturedAt<'_>>) -> Option<Warning> {
     // Clocks of hosts may differ by seconds.
     const GAP_NS: i64 = 30_000_000_000;
-    let span = |trace: &RankTrace| {
-        let (first, last) = (trace.ops.start.first()?, trace.ops.end.iter().max()?);
-        // A report that does not tell when it was captured has small numbers only.
-        let epoch = trace.epoch_ns?;
-        Some((first.saturating_add(epoch), last.saturating_add(epoch)))
-    };
-    let mut spans: Vec<((i64, i64), &RankTrace)> = traces.iter().filter_map(|trace| Some((span(trace)?, trace))).collect();
-    spans.sort_by_key(|(span, trace)| (*span, trace.rank));
-    let mut before = *spans.first()?;
-    let mut widest: Option<(i64, &RankTrace, &RankTrace)> = None;
-    for &next in &spans {
-        let gap = next.0.0.saturating_sub(before.0.1);
+    spans.sort_by_key(|at| (at.span, at.rank));
+    let mut before = spans.first()?;
+    let mut widest: Option<(i64, &CapturedAt, &CapturedAt)> = None;
+    for next in &spans {
+        let gap = next.span.0.saturating_sub(before.span.1);
         if gap > widest.map_or(GAP_NS, |(gap, ..)| gap) {
-            widest = Some((gap, before.1, next.1));
+            widest = Some((gap, before, next));
         }
         // What ended last so far: a long capture may cover the gap between two short ones.
-        if next.0.1 > before.0.1 {
+        if next.span.1 > before.span.1 {
             before = next;
         }
     }

@@ -16,6 +16,27 @@ use crate::{Error, Result};
 /// Texts that are listed, and that are tried for a proposal.
 const LISTED: usize = 20;
 
+/// Why no range is a step.
+#[derive(Debug)]
+pub struct NoSteps {
+    /// The fact with what to do about it.
+    pub error: Error,
+    /// A pattern that gives steps.
+    pub proposal: Option<String>,
+}
+
+impl From<Error> for NoSteps {
+    fn from(error: Error) -> Self {
+        Self { error, proposal: None }
+    }
+}
+
+impl From<NoSteps> for Error {
+    fn from(none: NoSteps) -> Self {
+        none.error
+    }
+}
+
 /// One text (numbers aside) in all reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepText {
@@ -74,17 +95,18 @@ pub fn repeated(texts: &[StepText]) -> Option<&StepText> {
 
 /// The error where no range is a step: it lists the most frequent texts, and proposes one that is sure to give steps.
 /// `read` reads the reports once more, with the ranges that match a pattern.
-pub fn no_match(fact: &str, texts: &[StepText], paths: &[PathBuf], read: impl Fn(&Regex) -> Vec<NsysReport>) -> Error {
+pub fn no_match(fact: &str, texts: &[StepText], paths: &[PathBuf], read: impl Fn(&Regex) -> Vec<NsysReport>) -> NoSteps {
     let listed = most_frequent(paths);
     let fact = if listed.is_empty() { fact.to_owned() } else { format!("{fact}; the most frequent range texts are: {listed}") };
-    let hint = match that_works(texts, read) {
+    let proposal = that_works(texts, read);
+    let hint = match &proposal {
         Some(pattern) => format!(
             "name the range that is one training step, for example --step {}; or --step whole, or --step-kernel REGEX",
-            shell_quote(&pattern)
+            shell_quote(pattern)
         ),
         None => "use --step whole for the whole capture, or --step-kernel REGEX".to_owned(),
     };
-    Error::of_inputs(paths, fact).with_hint(hint)
+    NoSteps { error: Error::of_inputs(paths, fact).with_hint(hint), proposal }
 }
 
 /// Texts with how often each occurs; `#` stands for a number.
