@@ -373,7 +373,7 @@ fn keep_ranks(traces: &mut Vec<RankTrace>, wanted: &[u32]) -> Result<()> {
 }
 
 /// What the names of the files have in common, without the rank.
-fn run_name(paths: &[PathBuf]) -> String {
+pub fn run_name(paths: &[PathBuf]) -> String {
     let stems: Vec<String> = paths.iter().map(|path| stem(path)).collect();
     match stems.first() {
         Some(first) if stems.iter().all(|stem| stem == first) => first.clone(),

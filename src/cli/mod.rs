@@ -1,6 +1,7 @@
 //! What was typed, and what runs for it.
 
 pub mod compare;
+pub mod doctor;
 pub mod inputs;
 pub mod inspect;
 pub mod output;
@@ -36,6 +37,8 @@ pub enum Command {
     Compare(Box<compare::CompareArgs>),
     /// Read Inspector logs alone: bandwidths, times and waits of the whole run, by communicator, operation and size.
     Inspect(Box<inspect::InspectArgs>),
+    /// Say what is in some files, what is missing for a report, and how to capture it.
+    Doctor(Box<doctor::DoctorArgs>),
     /// Write shell completions to standard output.
     Completions {
         /// The shell.
@@ -44,7 +47,7 @@ pub enum Command {
     /// Write a man page to standard output.
     Man {
         /// The command that it is about; without one, the page of nsysnccl.
-        #[arg(value_parser = ["report", "compare", "inspect", "completions"])]
+        #[arg(value_parser = ["report", "compare", "inspect", "doctor", "completions"])]
         command: Option<String>,
     },
 }
@@ -77,6 +80,7 @@ pub fn run(cli: &Cli) -> Result<Outcome> {
         Command::Report(args) => return report::run(args),
         Command::Compare(args) => return compare::run(args),
         Command::Inspect(args) => return inspect::run(args),
+        Command::Doctor(args) => return doctor::run(args),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "nsysnccl", &mut text);

@@ -86,7 +86,7 @@ pub fn plain(groups: &[Group]) -> Option<&str> {
 
 /// Adds reports to the variant of that name: to a capture of which they are further ranks, else as another capture.
 fn add_files(groups: &mut Vec<Group>, name: &str, reports: Vec<PathBuf>) -> Result<()> {
-    let run = |path: &PathBuf| (stem(path).0, folder(path).to_owned());
+    let run = |path: &PathBuf| run_of(path);
     let rank = |path: &PathBuf| stem(path).1.and_then(|digits| digits.parse::<u64>().ok());
     let further = |capture: &&mut Files| {
         let mut all = capture.reports.iter().chain(&reports);
@@ -100,6 +100,11 @@ fn add_files(groups: &mut Vec<Group>, name: &str, reports: Vec<PathBuf>) -> Resu
         None => add_capture(groups, name, Files { reports, ..Files::default() })?,
     }
     Ok(())
+}
+
+/// The run that a file belongs to by its name: its folder, and its name without the ending and the rank.
+pub fn run_of(path: &Path) -> (PathBuf, String) {
+    (folder(path).to_owned(), stem(path).0)
 }
 
 fn folder(path: &Path) -> &Path {
@@ -233,6 +238,11 @@ fn evident_runs(paths: &[PathBuf]) -> Option<Vec<Run<'_>>> {
     }
     let doubled = ranks.values().any(|&n| n > 1);
     (runs.len() > 1 && doubled).then_some(runs)
+}
+
+/// A pattern for the files of one run: the rank in the first name becomes `*`. It may match other files too.
+pub fn pattern_of(paths: &[PathBuf]) -> String {
+    pattern(&paths.iter().map(|path| (path, stem(path).1)).collect::<Vec<_>>())
 }
 
 /// The files of one run as a glob: the rank in the first name becomes `*`.

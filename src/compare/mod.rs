@@ -27,7 +27,7 @@ use serde::Serialize;
 pub use build::compare;
 pub use option::{TrainingOption, told};
 pub use values::Deltas;
-pub(crate) use verdict::{ONE_CAPTURE, interval_meaning, interval_sentence};
+pub(crate) use verdict::{ONE_CAPTURE, ROUGH_STEPS, interval_meaning, interval_sentence};
 
 use crate::model::metric::Summary;
 use crate::report::{Report, Strip};

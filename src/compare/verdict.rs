@@ -10,7 +10,7 @@ use super::{CONFIDENCE, Capture, Parts, Variant, Verdict, sample};
 /// Fewest steps of a variant that carry a verdict.
 const FEWEST_STEPS: usize = 3;
 /// Fewer steps than these make a rough interval.
-const ROUGH_STEPS: usize = 6;
+pub(crate) const ROUGH_STEPS: usize = 6;
 /// Outlier steps of one variant that are tried one by one; more than these are no single culprit.
 const OUTLIERS_TRIED: usize = 8;
 /// In a sample of more steps than these no single one decides.

@@ -1,5 +1,6 @@
 //! Files in, model out.
 
+pub mod folder;
 pub mod inspector;
 pub mod nccl_log;
 pub mod nsys;

@@ -4,12 +4,58 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use super::topo;
 use crate::{Error, Result, text};
 
 const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
+/// Bytes that tell what a file is.
+const HEAD: u64 = 64 * 1024;
 /// Bytes before the first change in a write-ahead log.
 const WAL_HEADER: usize = 32;
 const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true";
+
+/// What a file is by its first bytes and its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A database, or a file that should be one by its name: [`require_sqlite`] says whether it can be read.
+    Export,
+    /// Text, perhaps in gzip, that may be a log.
+    Text,
+    /// The matrix of `nvidia-smi topo`.
+    Topology,
+    /// None of these.
+    Unknown,
+}
+
+/// What the file at `path` is.
+///
+/// # Errors
+/// It is not there or cannot be read.
+pub fn kind(path: &Path) -> Result<Kind> {
+    let metadata = std::fs::metadata(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => Error::input(path, "there is no such file or folder"),
+        _ => Error::input(path, format!("cannot be opened: {e}")),
+    })?;
+    if !metadata.is_file() {
+        return Err(Error::input(path, "is a pipe or a device").with_hint("save it as a file first"));
+    }
+    let mut head = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(HEAD).read_to_end(&mut head))
+        .map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let of_nsys = matches!(ending.as_str(), "sqlite" | "nsys-rep" | "qdrep" | "qdstrm");
+    if head.starts_with(SQLITE_MAGIC) || head.starts_with(b"\x89HDF") || of_nsys {
+        return Ok(Kind::Export);
+    }
+    if head.starts_with(&[0x1f, 0x8b]) {
+        return Ok(Kind::Text);
+    }
+    if head.contains(&0) {
+        return Ok(Kind::Unknown);
+    }
+    Ok(if topo::parse(&String::from_utf8_lossy(&head)).is_some() { Kind::Topology } else { Kind::Text })
+}
 
 /// Refuses everything that is not a whole SQLite file.
 ///

@@ -201,10 +201,15 @@ fn no_operation(paths: &[PathBuf], files: &[LogFile]) -> Error {
     error.with_hint("name the files <host>-pid<pid>.log that the plugin wrote, or the folder that NCCL_INSPECTOR_DUMP_DIR pointed to")
 }
 
-/// Host names are compared up to the first dot: one side may have the domain.
+/// True if the origin is this process.
 pub fn is_of(origin: &Origin, pid: u32, hostname: Option<&str>) -> bool {
+    origin.pid == Some(pid) && may_be_one_host(hostname, &origin.hostname)
+}
+
+/// Host names are compared up to the first dot: one side may have the domain, or no name at all.
+pub fn may_be_one_host(traced: Option<&str>, logged: &str) -> bool {
     let short = |name: &str| name.split('.').next().unwrap_or(name).to_ascii_lowercase();
-    origin.pid == Some(pid) && hostname.is_none_or(|name| origin.hostname.is_empty() || short(name) == short(&origin.hostname))
+    traced.is_none_or(|name| logged.is_empty() || short(name) == short(logged))
 }
 
 #[derive(Debug, Default)]

@@ -65,6 +65,8 @@ pub enum Block {
     Text(String),
     /// A table.
     Table(Table),
+    /// A command line, one word each as a shell takes them.
+    Command(Vec<String>),
     /// Texts with a name each.
     Entries(Vec<Entry>),
     /// A table of texts, which the terminal prints as one paragraph a row.

@@ -33,6 +33,7 @@ pub fn print(document: &Document) -> String {
             match block {
                 Block::Text(sentence) => line(&mut out, &escape(sentence)),
                 Block::Table(shown) | Block::Records(shown) => table(&mut out, shown),
+                Block::Command(words) => line(&mut out, &format!("```sh\n{}\n```", text::printable(&words.join(" ")))),
                 Block::Entries(entries) => {
                     for entry in entries {
                         out.push_str(&format!("- **{}**: {}\n", escape(&entry.name), escape(&entry.text)));

@@ -7,6 +7,7 @@
 
 pub mod compare;
 pub mod csv;
+pub mod doctor;
 pub mod document;
 pub mod format;
 pub mod html;

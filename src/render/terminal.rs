@@ -51,6 +51,7 @@ pub fn print(document: &Document, style: &Style) -> String {
             match block {
                 Block::Text(sentence) => out.paragraph(&text::printable(sentence), "", Ansi::new()),
                 Block::Table(table) => out.table(table),
+                Block::Command(words) => out.command(words),
                 Block::Entries(entries) => entries.iter().for_each(|entry| out.entry(entry)),
                 Block::Records(table) => record_entries(table).iter().for_each(|entry| out.entry(entry)),
                 Block::Details(_) | Block::Figure(_) => {}
@@ -124,6 +125,24 @@ impl Printer {
             Tone::Bad if self.style.color => cell.fg(comfy_table::Color::Red),
             _ => cell,
         }
+    }
+
+    /// A command that can be copied from here: where it goes on in the next line, a backslash says so to the shell.
+    fn command(&mut self, words: &[String]) {
+        let mut line = String::new();
+        for word in words.iter().map(|word| text::printable(word)) {
+            // Room for the blank before the word and the backslash behind it.
+            if !line.is_empty() && line.width() + word.width() + 3 > self.style.width {
+                self.line(&format!("{line} \\"), Ansi::new());
+                line = format!("    {word}");
+            } else if line.is_empty() {
+                line = word.into_owned();
+            } else {
+                line = format!("{line} {word}");
+            }
+        }
+        self.line(&line, Ansi::new());
+        self.blank();
     }
 
     /// A name in its colour, then its text.

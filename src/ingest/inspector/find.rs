@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::ingest::folder;
 use crate::{Error, Result};
 
 /// Endings of files that are looked at in a folder, plain or followed by `.gz`. A file that is named is read whatever its name is.
@@ -22,8 +23,7 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             found.insert(path.clone());
             continue;
         }
-        let mut here = BTreeSet::new();
-        search(path, &mut BTreeSet::new(), &mut here)?;
+        let mut here = folder::files_below(path, &is_log)?;
         if here.is_empty() {
             return Err(Error::input(path, "holds no .log, .jsonl, .json or .prom file, also not as .gz").with_hint(
                 "name the folder that NCCL_INSPECTOR_DUMP_DIR pointed to; its parent must have existed, or nothing was written",
@@ -36,25 +36,8 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(found.into_iter().filter(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone()))).collect())
 }
 
-/// Adds the logs in `folder` and below. A folder that was searched before (a link that leads back) is left out.
-fn search(folder: &Path, folders: &mut BTreeSet<PathBuf>, found: &mut BTreeSet<PathBuf>) -> Result<()> {
-    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    if !folders.insert(real) {
-        return Ok(());
-    }
-    let unreadable = |e: std::io::Error| Error::input(folder, format!("cannot be listed: {e}"));
-    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        if path.is_dir() {
-            search(&path, folders, found)?;
-        } else if path.is_file() && is_log(&path) {
-            found.insert(path);
-        }
-    }
-    Ok(())
-}
-
-fn is_log(path: &Path) -> bool {
+/// True for a name that Inspector logs have.
+pub fn is_log(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let plain = name.strip_suffix(".gz").unwrap_or(&name);
     plain.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.contains(&ending))

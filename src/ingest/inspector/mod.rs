@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use rayon::prelude::*;
 
-pub use find::files;
+pub use find::{files, is_log};
 
 use crate::model::record::{LogFile, Sink};
 use crate::{Error, Result};

@@ -97,7 +97,13 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents
     contents(&db, meta, &tally, &found, (candidates, work))
 }
 
-fn contents(db: &Db, meta: Metadata, tally: &Tally, found: &Found, (candidates, work): (Vec<super::Candidate>, Vec<Work>)) -> Result<Contents> {
+fn contents(
+    db: &Db,
+    meta: Metadata,
+    tally: &Tally,
+    found: &Found,
+    (candidates, work): (Vec<super::Candidate>, Vec<Work>),
+) -> Result<Contents> {
     let mut api_calls = 0;
     db.each(queries::API_CALLS, [], |row| api_calls = int(row, 0).and_then(|n| u64::try_from(n).ok()).unwrap_or(0))?;
     let mut capture_ns = None;

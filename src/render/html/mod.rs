@@ -63,6 +63,7 @@ struct SectionBox {
 
 enum Piece {
     Text(String),
+    Command(String),
     Entries(Vec<EntryBox>),
     Table(TableBox),
     Details(TableBox),
@@ -154,6 +155,7 @@ impl Piece {
     fn new(block: &Block) -> Vec<Self> {
         match block {
             Block::Text(text) => vec![Piece::Text(printable(text))],
+            Block::Command(words) => vec![Piece::Command(printable(&words.join(" ")))],
             Block::Table(table) | Block::Records(table) => match table.limited(LONGEST_TABLE) {
                 (_, None) => vec![Piece::Table(TableBox::new(table))],
                 (short, Some(said)) => {

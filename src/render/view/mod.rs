@@ -4,7 +4,7 @@ mod figures;
 mod headline;
 mod inspector;
 pub(in crate::render) mod notes;
-mod tables;
+pub(in crate::render) mod tables;
 mod transport;
 
 use std::collections::HashMap;
@@ -42,7 +42,7 @@ pub fn document(report: &Report) -> Document {
     let capture = vec![
         Some(Block::Table(tables::identity(report))),
         Some(Block::Table(tables::inputs(report))),
-        tables::settings(report).map(Block::Table),
+        tables::settings(report.inputs.iter().map(|input| (input.path.as_str(), &input.capture.settings))).map(Block::Table),
     ];
     let sections = [
         ("Ranks", vec![Some(Block::Table(tables::ranks(report, scale)))]),

@@ -246,7 +246,7 @@ pub(super) fn collectives(report: &Report) -> Option<Table> {
 }
 
 /// `0-7`, `0, 2-3`.
-pub(super) fn rank_list(ranks: &[u32]) -> String {
+pub(in crate::render) fn rank_list(ranks: &[u32]) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &rank in &ranks.iter().copied().collect::<BTreeSet<u32>>() {
         match runs.last_mut() {
@@ -351,18 +351,20 @@ pub(super) fn inputs(report: &Report) -> Table {
 }
 
 /// NCCL and CUDA variables of the captured environments.
-pub(super) fn settings(report: &Report) -> Option<Table> {
+pub(in crate::render) fn settings<'a>(inputs: impl Iterator<Item = (&'a str, &'a BTreeMap<String, String>)>) -> Option<Table> {
     let mut values: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
-    for input in &report.inputs {
-        for (name, value) in &input.capture.settings {
-            values.entry((name, value)).or_default().push(file_name(&input.path));
+    let mut reports = 0;
+    for (path, settings) in inputs {
+        reports += 1;
+        for (name, value) in settings {
+            values.entry((name, value)).or_default().push(file_name(path));
         }
     }
     if values.is_empty() {
         return None;
     }
     let files = |paths: &Vec<&str>| {
-        if paths.len() == report.inputs.len() { "all".to_owned() } else { paths.join(", ") }
+        if paths.len() == reports { "all".to_owned() } else { paths.join(", ") }
     };
     let columns = vec![
         Column::text("variable", values.keys().map(|(name, _)| *name)),

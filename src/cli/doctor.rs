@@ -1,0 +1,56 @@
+//! `nsysnccl doctor`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::output::OutputArgs;
+use super::progress::Progress;
+use super::{Outcome, inputs};
+use crate::{Error, Result, doctor, render};
+
+const ABOUT: &str =
+    "Looks into exports of nsys, NCCL Inspector logs, NCCL logs and topologies, in any mixture, and says what each holds, which \
+belong together as one run, which numbers a report of them has, which are null and why, how to capture what is missing, and which command \
+to run. Files are only read.
+
+CSV has one row for each run and group of numbers; every other format has all of it.";
+
+const EXAMPLES: &str = "Examples:
+  nsysnccl doctor captures/
+  nsysnccl doctor ddp_*.sqlite nccl.*.log topo.txt -o doctor.html
+  nsysnccl doctor captures/ --format json";
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub struct DoctorArgs {
+    /// Files or folders, which are searched; patterns like 'ddp_*.sqlite' are expanded
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Worker threads [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Where the result goes.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Runs `doctor`. Files that cannot be used are part of the result, as long as there is another one.
+///
+/// # Errors
+/// Nothing in the files can be used, a pattern that matches nothing, a file that cannot be written.
+pub fn run(args: &DoctorArgs) -> Result<Outcome> {
+    args.output.files()?;
+    args.output.spare(&args.paths)?;
+    let paths = inputs::expand(&args.paths)?;
+    args.output.spare(&paths)?;
+    let threads = args.threads.map_or(0, usize::from);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|e| Error::usage(format!("--threads {threads}: threads cannot be started: {e}")))?;
+    let progress = Progress::new(paths.len() as u64, "looking into files", args.output.quiet);
+    let examined = pool.install(|| doctor::examine(&paths, || progress.tick()))?;
+    drop(progress);
+    args.output.emit(|format, style| Ok(render::doctor::render(&examined, format, &style)))?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,95 @@
+//! The command lines to run next, as words that a shell takes as they are.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::view::Run;
+use crate::compare::group;
+use crate::ingest::inspector;
+use crate::text::{printable, shell_quote};
+
+/// More files than these are given as one pattern, if one names them exactly.
+const LISTED: usize = 8;
+
+/// `nsysnccl report` of a run with everything that belongs to it; `None` if it would fail, or if a path cannot be printed as it is.
+pub fn report(run: &Run, paths: &[PathBuf]) -> Option<Vec<String>> {
+    let step = match (&run.problem, &run.steps.problem) {
+        (None, _) => None,
+        // Where no range is a step, saying so helps.
+        (Some(_), Some(_)) => Some(run.steps.proposal.as_deref().unwrap_or("whole")),
+        (Some(_), None) => return None,
+    };
+    let mut words = vec!["nsysnccl".to_owned(), "report".to_owned()];
+    match (paths.len() > LISTED).then(|| pattern(paths)).flatten() {
+        Some(pattern) => words.push(word(&pattern)?),
+        None => words.extend(all(paths.iter().map(|path| path.to_str()))?),
+    }
+    if !run.inspector.is_empty() {
+        words.push("--inspector".to_owned());
+        words.extend(all(shortest(&run.inspector).iter().map(|path| Some(path.as_str())))?);
+    }
+    if !run.nccl_logs.is_empty() {
+        words.push("--nccl-log".to_owned());
+        words.extend(all(run.nccl_logs.iter().map(|path| Some(path.as_str())))?);
+    }
+    if let Some(topology) = &run.topology {
+        words.extend(["--topo".to_owned(), word(topology)?]);
+    }
+    if let Some(step) = step {
+        words.extend(["--step".to_owned(), word(step)?]);
+    }
+    Some(words)
+}
+
+/// `nsysnccl compare` of the runs that can be reported on, if there are several.
+pub fn compare(runs: &[Run]) -> Option<Vec<String>> {
+    let good: Vec<&Run> = runs.iter().filter(|run| run.problem.is_none()).collect();
+    let names: BTreeSet<&str> = good.iter().map(|run| run.name.as_str()).collect();
+    if good.len() < 2 || names.len() < good.len() || names.iter().any(|name| name.contains(['/', '\\', '='])) {
+        return None;
+    }
+    let mut words = vec!["nsysnccl".to_owned(), "compare".to_owned()];
+    for run in good {
+        let paths: Vec<PathBuf> = run.reports.iter().map(PathBuf::from).collect();
+        match pattern(&paths) {
+            Some(pattern) => words.push(word(&format!("{}={pattern}", run.name))?),
+            None => words.extend(all(run.reports.iter().map(|path| Some(format!("{}={path}", run.name))))?),
+        }
+    }
+    Some(words)
+}
+
+/// One word; `None` if a terminal would not show it as it is.
+fn word(text: &str) -> Option<String> {
+    // A name that looks like an option is none with its folder before it.
+    let text = if text.starts_with('-') { format!("./{text}") } else { text.to_owned() };
+    // U+FFFD stands for bytes that are no UTF-8.
+    (printable(&text) == text && !text.contains('\u{fffd}')).then(|| shell_quote(&text))
+}
+
+fn all<S: AsRef<str>>(texts: impl Iterator<Item = Option<S>>) -> Option<Vec<String>> {
+    texts.map(|text| word(text?.as_ref())).collect()
+}
+
+/// A pattern that matches these files and no other.
+fn pattern(paths: &[PathBuf]) -> Option<String> {
+    let pattern = group::pattern_of(paths);
+    let wanted: BTreeSet<&PathBuf> = paths.iter().collect();
+    let matched = group::expand(Path::new(&pattern)).ok()?;
+    (matched.iter().collect::<BTreeSet<_>>() == wanted).then_some(pattern)
+}
+
+/// The folder in place of the logs, if it holds these and no other.
+fn shortest(logs: &[String]) -> Vec<String> {
+    let folders: BTreeSet<&Path> = logs.iter().filter_map(|log| Path::new(log).parent()).collect();
+    let folder = match folders.iter().collect::<Vec<_>>().as_slice() {
+        [folder] if !folder.as_os_str().is_empty() => folder.to_path_buf(),
+        _ => return logs.to_vec(),
+    };
+    let there = inspector::files(std::slice::from_ref(&folder)).unwrap_or_default();
+    let same = there.iter().map(|path| path.to_string_lossy().into_owned()).collect::<BTreeSet<_>>() == logs.iter().cloned().collect();
+    match folder.to_str() {
+        Some(folder) if same => vec![folder.to_owned()],
+        _ => logs.to_vec(),
+    }
+}

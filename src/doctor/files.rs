@@ -1,0 +1,183 @@
+//! Every file is told apart by what is in it, and read as what it is. One that cannot be read does not stop the others.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use regex::Regex;
+
+use super::view::{InspectorLog, NcclLogFile, TopologyFile, Writer};
+use crate::classify::Classifier;
+use crate::ingest::nsys::{self, contents};
+use crate::ingest::sniff::{self, Kind};
+use crate::ingest::{folder, inspector, nccl_log, topo};
+use crate::model::record::{Drops, Origin, Record, Sink};
+use crate::steps::select::DEFAULT_PATTERN;
+use crate::{Error, Result};
+
+/// Endings of files that are looked at in a folder beside those of Inspector logs.
+const ENDINGS: [&str; 8] = ["sqlite", "nsys-rep", "qdrep", "qdstrm", "txt", "out", "err", "topo"];
+
+/// What was read.
+#[derive(Debug, Default)]
+pub struct Read {
+    /// Exports of nsys with GPU work.
+    pub exports: Vec<(PathBuf, contents::Contents)>,
+    /// Inspector logs with records.
+    pub inspector: Vec<InspectorLog>,
+    /// NCCL logs with messages.
+    pub nccl_logs: Vec<NcclLogFile>,
+    /// Topology matrices.
+    pub topologies: Vec<TopologyFile>,
+    /// Why the rest cannot be used.
+    pub unusable: Vec<Error>,
+}
+
+/// One file as it was read.
+enum Item {
+    Export(PathBuf, Box<contents::Contents>),
+    Inspector(InspectorLog),
+    NcclLog(NcclLogFile),
+    Topology(TopologyFile),
+}
+
+/// The files behind the paths, in order, each once; or why there is none. In folders only files with known endings count.
+pub fn list(paths: &[PathBuf]) -> Vec<Result<PathBuf>> {
+    let mut found: BTreeSet<PathBuf> = BTreeSet::new();
+    let mut errors = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            found.insert(path.clone());
+            continue;
+        }
+        match folder::files_below(path, &is_known) {
+            Ok(files) if files.is_empty() => errors.push(Error::input(path, "holds no file that nsysnccl reads").with_hint(
+                "name a folder with .sqlite exports, Inspector logs (.log, .jsonl, .prom), NCCL logs or topologies (.log, .txt)",
+            )),
+            Ok(files) => found.extend(files),
+            Err(error) => errors.push(error),
+        }
+    }
+    // The same file by two ways is one.
+    let mut seen = BTreeSet::new();
+    let files = found.into_iter().filter(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
+    files.map(Ok).chain(errors.into_iter().map(Err)).collect()
+}
+
+fn is_known(path: &Path) -> bool {
+    let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+    inspector::is_log(path) || ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
+}
+
+/// Reads every file.
+///
+/// # Errors
+/// None that is about a file: those are in [`Read::unusable`].
+pub fn read(listed: &[Result<PathBuf>], tick: &(impl Fn() + Sync)) -> Result<Read> {
+    let step = Regex::new(DEFAULT_PATTERN).map_err(|e| Error::usage(format!("the default pattern is no regular expression: {e}")))?;
+    let classifier = Classifier::new(None)?;
+    let options = nsys::Options { step: Some(&step), classifier: &classifier };
+    let items: Vec<Result<Item>> = listed
+        .par_iter()
+        .map(|path| {
+            let item = path.as_ref().map_err(Clone::clone).and_then(|path| item(path, &options));
+            tick();
+            item
+        })
+        .collect();
+    let mut read = Read::default();
+    for item in items {
+        match item {
+            Ok(Item::Export(path, contents)) => read.exports.push((path, *contents)),
+            Ok(Item::Inspector(log)) => read.inspector.push(log),
+            Ok(Item::NcclLog(log)) => read.nccl_logs.push(log),
+            Ok(Item::Topology(topology)) => read.topologies.push(topology),
+            Err(error) => read.unusable.push(error),
+        }
+    }
+    Ok(read)
+}
+
+fn item(path: &Path, options: &nsys::Options<'_>) -> Result<Item> {
+    match sniff::kind(path)? {
+        Kind::Export => contents::read(path, 0, options).map(|contents| Item::Export(path.to_owned(), Box::new(contents))),
+        Kind::Topology => topo::read(path).map(|topology| Item::Topology(TopologyFile::of(&topology))),
+        Kind::Text => text(path),
+        Kind::Unknown => Err(unknown(path)),
+    }
+}
+
+/// A log of Inspector, or else one of NCCL.
+fn text(path: &Path) -> Result<Item> {
+    let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    if size == 0 {
+        return Err(Error::input(path, "is empty")
+            .with_hint("an Inspector log stays empty unless NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS is set, e.g. to 500000"));
+    }
+    let mut writers = Writers::default();
+    let log = inspector::read_file(path, &mut writers)?;
+    if log.records > 0 {
+        return Ok(Item::Inspector(writers.log(&log, size)));
+    }
+    nccl_log::read(path)
+        .map(|log| Item::NcclLog(NcclLogFile::of(&log, size)))
+        .map_err(|error| if error.hint.is_some() { unknown(path) } else { error })
+}
+
+fn unknown(path: &Path) -> Error {
+    Error::input(path, "is none of the files that nsysnccl reads").with_hint(
+        "it reads exports of nsys (.sqlite), NCCL Inspector logs, NCCL logs (NCCL_DEBUG=INFO) and the output of nvidia-smi topo -m",
+    )
+}
+
+/// Who wrote an Inspector log, and when.
+#[derive(Default)]
+struct Writers {
+    origins: Vec<(Origin, u64)>,
+    written_us: Option<(i64, i64)>,
+}
+
+impl Sink for Writers {
+    fn origin(&mut self, origin: &Origin) {
+        self.origins.push((origin.clone(), 0));
+    }
+
+    fn record(&mut self, record: &Record<'_>) {
+        if let Some((_, count)) = self.origins.get_mut(record.origin) {
+            *count += 1;
+        }
+        if let Some(at) = record.written_us {
+            let (first, last) = self.written_us.unwrap_or((at, at));
+            self.written_us = Some((first.min(at), last.max(at)));
+        }
+    }
+
+    fn drops(&mut self, _: usize, _: Drops) {}
+}
+
+impl Writers {
+    fn log(self, log: &crate::model::record::LogFile, size_bytes: u64) -> InspectorLog {
+        let writer = |(origin, operations): (Origin, u64)| Writer {
+            hostname: origin.hostname,
+            pid: origin.pid,
+            comm_id: origin.comm_id,
+            rank: origin.rank,
+            n_ranks: origin.n_ranks,
+            operations,
+        };
+        let mut writers: Vec<Writer> = self.origins.into_iter().map(writer).collect();
+        writers.sort();
+        InspectorLog {
+            path: log.path.clone(),
+            size_bytes,
+            formats: log.formats.clone(),
+            records: log.records,
+            operations: log.operations,
+            prometheus_samples: log.prometheus_samples,
+            bad_lines: log.bad_lines,
+            first_written_us: self.written_us.map(|(first, _)| first),
+            last_written_us: self.written_us.map(|(_, last)| last),
+            writers,
+        }
+    }
+}

@@ -1,0 +1,523 @@
+//! What is missing: the fact, which numbers it costs, and how to capture it. Pure: from what was found to what is said.
+//!
+//! Options of nsys are those of `nsys profile --help` and `nsys export --help` (2025.3); variables are those that NCCL and its Inspector
+//! read.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::numbers::ranks;
+use super::view::{Export, InspectorLog, NcclLogFile, Run, TopologyFile};
+use crate::compare::ROUGH_STEPS;
+use crate::ingest::nsys::file_name;
+use crate::model::RankSource;
+use crate::text::shorten;
+use crate::units::{count, plural};
+use crate::warning::Severity;
+
+const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep";
+const INSPECTOR: &str = "NCCL_PROFILER_PLUGIN=/path/to/libnccl-profiler-inspector.so NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000 NCCL_INSPECTOR_DUMP_DIR=FOLDER (its parent has to exist), and give the folder to --inspector";
+const PROFILE: &str = "nsys profile --trace=cuda,nvtx --cuda-graph-trace=node";
+/// Characters of a text of the profiler that are shown.
+const NOTE: usize = 200;
+
+/// Something that is missing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// A stable kebab-case name.
+    pub id: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The fact, as a sentence.
+    pub title: String,
+    /// Which numbers are null or weaker, as a sentence.
+    pub cost: String,
+    /// The numbers (by [`super::Number::id`]) that it costs.
+    pub numbers: Vec<&'static str>,
+    /// How to capture it, as a sentence.
+    pub advice: String,
+    /// The runs or files that it is about.
+    pub about: Vec<String>,
+}
+
+/// A run with what belongs to it.
+pub struct Facts<'a> {
+    /// The run.
+    pub run: &'a Run,
+    /// Its exports.
+    pub exports: &'a [Export],
+    /// Its Inspector logs.
+    pub inspector: &'a [&'a InspectorLog],
+    /// Its NCCL logs.
+    pub nccl_logs: &'a [&'a NcclLogFile],
+    /// The topology of its machine.
+    pub topology: Option<&'a TopologyFile>,
+}
+
+/// A finding about a run; `costs` are the numbers and what happens to them.
+fn finding(
+    id: &'static str,
+    severity: Severity,
+    title: impl Into<String>,
+    (numbers, cost): (&[&'static str], &str),
+    advice: impl Into<String>,
+) -> Finding {
+    Finding {
+        id,
+        severity,
+        title: title.into(),
+        cost: cost.to_owned(),
+        numbers: numbers.to_vec(),
+        advice: advice.into(),
+        about: Vec::new(),
+    }
+}
+
+/// Everything that is missing from a run.
+pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
+    let of_the_run = [
+        problem(facts.run),
+        captured_apart(facts.run),
+        ranks_missing(facts.run),
+        rank_unknown(facts.run),
+        steps(facts),
+        few_steps(facts.run),
+        processes_without_steps(facts.run),
+        graphs(facts),
+        no_communication(facts),
+        rank_without_communication(facts.run),
+        payloads(facts),
+        no_inspector(facts),
+        inspector_ranks(facts),
+        no_nccl_log(facts),
+        no_topology(facts),
+        topology_without_nvlink(facts.topology),
+        versions(facts.exports),
+    ];
+    let mut list: Vec<Finding> =
+        of_the_run.into_iter().flatten().map(|finding| Finding { about: vec![facts.run.name.clone()], ..finding }).collect();
+    for export in facts.exports {
+        let own =
+            [partial_export(export), no_api_calls(export), no_epoch(export, facts.run), profiler_errors(export), profiler_warnings(export)];
+        list.extend(own.into_iter().flatten().map(|finding| Finding { about: vec![file_name(export.path.as_ref())], ..finding }));
+    }
+    list
+}
+
+fn problem(run: &Run) -> Option<Finding> {
+    let problem = run.problem.as_ref().filter(|_| run.steps.problem.is_none())?;
+    let advice = problem.advice.clone().unwrap_or_else(|| "Give the reports of one run only.".to_owned());
+    Some(finding(
+        "report-fails",
+        Severity::High,
+        format!("A report of these files stops with an error: {}.", problem.fact),
+        (&["steps", "shares", "copies", "across", "bandwidth", "inspector", "transport"], "There are no numbers of them together."),
+        sentence(&advice),
+    ))
+}
+
+fn captured_apart(run: &Run) -> Option<Finding> {
+    run.captured_apart.as_ref().map(|message| {
+        finding(
+            "captured-apart",
+            Severity::High,
+            message.clone(),
+            (&["across", "bandwidth"], "Waiting, last ranks and clocks mean nothing."),
+            "Put the reports of each run in a folder of its own, or name them differently; nsysnccl compare takes several runs.",
+        )
+    })
+}
+
+fn ranks_missing(run: &Run) -> Option<Finding> {
+    let world = run.world_size.filter(|_| !run.ranks_missing.is_empty())?;
+    let missing = ranks(&run.ranks_missing);
+    let across = if run.ranks.len() > 1 {
+        "The step time of the run is that of the slowest rank here, and the rank that the others wait for may be one that is not."
+    } else {
+        "Waiting, last ranks, clocks and bandwidth are null: they need a second rank."
+    };
+    Some(finding(
+        "ranks-missing",
+        Severity::Medium,
+        format!(
+            "The run has {world} ranks; {} here: rank {missing}.",
+            if run.ranks_missing.len() == 1 { "one is not" } else { "these are not" }
+        ),
+        (&["steps", "across", "bandwidth"], across),
+        "Add their exports; every rank writes one with torchrun --no-python nsys profile --output=NAME_%q{RANK} (or srun nsys profile --output=NAME_%q{SLURM_PROCID}).",
+    ))
+}
+
+fn rank_unknown(run: &Run) -> Option<Finding> {
+    let by_order = RankSource::Order.label();
+    let unknown = run.ranks.iter().filter(|rank| rank.rank_source == by_order).count();
+    (unknown > 0 && run.ranks.len() > 1).then(|| {
+        finding(
+            "rank-unknown",
+            Severity::Medium,
+            "Nothing in the capture says which rank a process is: they are numbered in order of file, process and device.",
+            (&["across"], "Numbers are right, but the rank beside them may be another one."),
+            "Capture one report a rank with --output=NAME_%q{RANK}; or let the captured range begin before NCCL's communicators are made and export with --include-json true; or name the ranks with --rank-regex.",
+        )
+    })
+}
+
+fn steps(facts: &Facts<'_>) -> Option<Finding> {
+    let run = facts.run;
+    let annotate = "put an NVTX range around each step, e.g. torch.cuda.nvtx.range_push(f\"step_{i}\") and range_pop()";
+    let kernel = "or name a kernel that begins each step with --step-kernel REGEX";
+    let costs: (&[&str], &str) = (&["steps"], "The whole capture is one step: no time per step, no median, no verdict of compare.");
+    if let Some(problem) = &run.steps.problem {
+        let advice = match &run.steps.proposal {
+            Some(_) => "The command below names the range that looks most like one; --step takes any regular expression.".to_owned(),
+            None => format!("Capture again and {annotate}; {kernel}."),
+        };
+        let costs: (&[&str], &str) =
+            (&["steps", "shares", "copies", "across", "bandwidth"], "A report without --step stops with this error.");
+        return Some(finding("steps-not-found", Severity::High, format!("Steps are not found: {problem}."), costs, advice));
+    }
+    match (run.steps.pattern.as_deref(), run.steps.source.as_deref()) {
+        (Some("whole"), _) if facts.exports.iter().any(|export| export.rows.ranges > 0) => Some(finding(
+            "no-step-ranges",
+            Severity::High,
+            "The only NVTX ranges are NCCL's own.",
+            costs,
+            format!("Capture again with {PROFILE} and {annotate}; {kernel}."),
+        )),
+        (Some("whole"), _) => {
+            let off = facts.exports.iter().any(|export| export.nvtx_traced == Some(false));
+            let title = if off { "NVTX was not traced." } else { "There is no NVTX range." };
+            Some(finding("no-nvtx", Severity::High, title, costs, format!("Capture again with {PROFILE} and {annotate}; {kernel}.")))
+        }
+        (Some(pattern), Some(source)) if source != "default" => Some(finding(
+            "steps-by-guess",
+            Severity::Info,
+            format!("Steps are taken from a repeated range, {}, since no range is called step, batch or iteration.", shorten(pattern, 100)),
+            (&["steps"], "If that range is no training step, every number is about something else."),
+            format!("Check it, name another one with --step REGEX, or {annotate}."),
+        )),
+        _ => None,
+    }
+}
+
+fn few_steps(run: &Run) -> Option<Finding> {
+    let steps = run.steps.count.filter(|&steps| (1..ROUGH_STEPS).contains(&steps))?;
+    Some(finding(
+        "few-steps",
+        Severity::Info,
+        format!("Only {} a rank.", plural(steps, "step")),
+        (&["steps"], "Medians rest on few values, and the interval of a comparison is rough."),
+        format!(
+            "Capture {} steps or more, e.g. between cudaProfilerStart and cudaProfilerStop with nsys profile --capture-range=cudaProfilerApi --capture-range-end=stop.",
+            2 * ROUGH_STEPS - 2
+        ),
+    ))
+}
+
+fn processes_without_steps(run: &Run) -> Option<Finding> {
+    (run.processes_without_steps > 0).then(|| {
+        finding(
+            "process-without-steps",
+            Severity::Medium,
+            format!(
+                "{} ran GPU work but no step range, although others have: left out.",
+                plural_of(run.processes_without_steps, "process", "processes")
+            ),
+            (&["steps", "across"], "Their ranks are not in the report."),
+            "If they are ranks, put the NVTX range of the step into every process.",
+        )
+    })
+}
+
+fn graphs(facts: &Facts<'_>) -> Option<Finding> {
+    let rows: u64 = facts.run.ranks.iter().map(|rank| rank.graphs).sum();
+    (rows > 0).then(|| {
+        finding(
+            "graph-level-trace",
+            Severity::High,
+            format!(
+                "CUDA graphs were captured as one row each ({}): the kernels inside them, NCCL's among them, are not there.",
+                plural_of(rows as usize, "launch", "launches")
+            ),
+            (
+                &["shares", "copies", "across", "bandwidth"],
+                "Communication and compute are lower bounds, their shares null; collectives inside graphs are not matched.",
+            ),
+            format!("Capture again with {PROFILE} (the default is graph)."),
+        )
+    })
+}
+
+fn no_communication(facts: &Facts<'_>) -> Option<Finding> {
+    let run = facts.run;
+    let any = run.ranks.iter().any(|rank| rank.comm_kernels + rank.graphs > 0);
+    // One rank of its own has nobody to talk to.
+    let alone = run.ranks.len() == 1 && run.world_size.is_none_or(|world| world == 1);
+    (!any && !alone && !run.ranks.is_empty()).then(|| {
+        finding(
+            "no-communication",
+            Severity::Medium,
+            "No communication kernel was captured, although there are several ranks.",
+            (&["shares", "across", "bandwidth", "inspector"], "Communication is 0, and its overlap, waiting and bandwidth are null."),
+            "If kernels of another library communicate, name them with --comm-regex; else capture whole steps (--capture-range=cudaProfilerApi around them).",
+        )
+    })
+}
+
+fn rank_without_communication(run: &Run) -> Option<Finding> {
+    let silent: Vec<u32> = run.ranks.iter().filter(|rank| rank.comm_kernels + rank.graphs == 0).map(|rank| rank.rank).collect();
+    (!silent.is_empty() && silent.len() < run.ranks.len()).then(|| {
+        finding(
+            "rank-without-communication",
+            Severity::Medium,
+            format!("Rank {} ran no communication kernel, although others did.", ranks(&silent)),
+            (&["across"], "Its clock cannot be aligned with the others', and it waits for nobody."),
+            "Capture the same steps on every rank: let all ranks call cudaProfilerStart at the same step.",
+        )
+    })
+}
+
+fn payloads(facts: &Facts<'_>) -> Option<Finding> {
+    let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
+    let without: Vec<&Export> = facts.exports.iter().filter(|export| export.rows.comm_kernels > 0 && export.rows.nccl_sizes == 0).collect();
+    if !talks || without.is_empty() || facts.inspector.iter().any(|log| log.operations > 0) {
+        return None;
+    }
+    let again = format!("Export again (no new capture is needed): {EXPORT}");
+    let calls = without.iter().any(|export| export.rows.nccl_calls > 0);
+    let (title, advice) = if calls && without.iter().any(|export| export.rows.nccl_payloads_described) {
+        ("The payloads of NCCL's NVTX ranges were not exported.".to_owned(), format!("{again}."))
+    } else if calls {
+        let old = "NCCL before 2.25 writes none with the communicator: there, give Inspector logs with --inspector";
+        ("NCCL's NVTX ranges carry no payloads.".to_owned(), format!("{again}. {old}."))
+    } else if without.iter().any(|export| export.nvtx_traced == Some(false)) {
+        ("NVTX was not traced, so NCCL's ranges are not there.".to_owned(), format!("Capture again with {PROFILE}, then {EXPORT}."))
+    } else if without.iter().any(|export| export.nvtx_filtered) {
+        let title = "Only some NVTX domains were captured, and NCCL's is not among them.";
+        (title.to_owned(), "Capture again with the domain NCCL in --nvtx-domain-include, or not in --nvtx-domain-exclude.".to_owned())
+    } else {
+        let title = "NCCL's NVTX ranges are not there, although its kernels are.";
+        (title.to_owned(), format!("Capture again with {PROFILE} and NCCL 2.25 or newer; or {INSPECTOR}."))
+    };
+    let some = if without.len() < facts.exports.len() {
+        format!(" ({} of {} exports)", without.len(), facts.exports.len())
+    } else {
+        String::new()
+    };
+    let title = format!("{}{some}.", title.trim_end_matches('.'));
+    Some(finding(
+        "no-payloads",
+        Severity::Medium,
+        title,
+        (&["bandwidth"], "Message sizes and bandwidths are null, and collectives are matched by their order instead of by communicator."),
+        advice,
+    ))
+}
+
+fn no_inspector(facts: &Facts<'_>) -> Option<Finding> {
+    let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
+    (talks && facts.inspector.is_empty()).then(|| {
+        finding(
+            "no-inspector",
+            Severity::Info,
+            "There is no NCCL Inspector log of these processes.",
+            (&["inspector"], "Whether the captured steps are typical of the run, and NCCL's own times, are null."),
+            format!("Run with {INSPECTOR}."),
+        )
+    })
+}
+
+fn inspector_ranks(facts: &Facts<'_>) -> Option<Finding> {
+    let writers = || facts.inspector.iter().flat_map(|log| &log.writers);
+    let without: Vec<u32> =
+        facts.run.ranks.iter().filter(|rank| !writers().any(|writer| writer.pid == Some(rank.pid))).map(|rank| rank.rank).collect();
+    (!facts.inspector.is_empty() && !without.is_empty()).then(|| {
+        finding(
+            "inspector-log-missing",
+            Severity::Info,
+            format!("Rank {} wrote no Inspector log, although others did.", ranks(&without)),
+            (&["inspector"], "Its kernels are not paired, and waiting in the rest of the run is not known."),
+            "Look for <host>-pid<pid>.log in NCCL_INSPECTOR_DUMP_DIR of that rank; a process that ends within the dump interval (NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS) after its last operation loses it.",
+        )
+    })
+}
+
+fn no_nccl_log(facts: &Facts<'_>) -> Option<Finding> {
+    let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
+    let connections: u64 = facts.nccl_logs.iter().map(|log| log.connections).sum();
+    let costs: (&[&str], &str) =
+        (&["transport"], "Which transport each pair of ranks uses, and the share of the link's peak, are not known.");
+    let advice = "Run with NCCL_DEBUG=INFO NCCL_DEBUG_FILE=nccl.%h.%p.log and give the files to --nccl-log.";
+    if !talks || connections > 0 {
+        None
+    } else if facts.nccl_logs.is_empty() {
+        Some(finding("no-nccl-log", Severity::Info, "There is no NCCL log of these processes.", costs, advice))
+    } else {
+        let advice = "Run with NCCL_DEBUG=INFO; where NCCL_DEBUG_SUBSYS is set, it needs INIT and P2P,SHM,NET. Connections are printed at their first use.";
+        Some(finding("nccl-log-without-channels", Severity::Info, "The NCCL log names no channel.", costs, advice))
+    }
+}
+
+fn no_topology(facts: &Facts<'_>) -> Option<Finding> {
+    let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
+    (talks && facts.topology.is_none()).then(|| {
+        finding(
+            "no-topology",
+            Severity::Info,
+            "There is no topology of the machine.",
+            (&["transport"], "Whether the GPUs could reach each other by a better way than they do is not known."),
+            "On the machine: nvidia-smi topo -m > topo.txt; give the file to --topo.",
+        )
+    })
+}
+
+fn topology_without_nvlink(topology: Option<&TopologyFile>) -> Option<Finding> {
+    topology.filter(|topology| topology.hides_nvlink).map(|_| {
+        finding(
+            "topology-without-nvlink",
+            Severity::Info,
+            "The topology was printed without NVLink (nvidia-smi topo -mp).",
+            (&["transport"], "What looks like PCIe may be NVLink."),
+            "On the machine: nvidia-smi topo -m > topo.txt.",
+        )
+    })
+}
+
+fn versions(exports: &[Export]) -> Option<Finding> {
+    let versions: BTreeSet<&str> = exports.iter().filter_map(|export| export.nsys_version.as_deref()).collect();
+    (versions.len() > 1).then(|| {
+        finding(
+            "nsys-versions-differ",
+            Severity::Info,
+            format!("The exports are by several versions of nsys: {}.", versions.into_iter().collect::<Vec<_>>().join(", ")),
+            (&[], "Overheads of the profiler may differ between ranks."),
+            "Use one version on all ranks.",
+        )
+    })
+}
+
+fn partial_export(export: &Export) -> Option<Finding> {
+    let (tables, times) = (export.exported.only_some_tables, export.exported.only_some_times);
+    (tables || times).then(|| {
+        let what = match (tables, times) {
+            (true, true) => "tables and times (--tables, --times)",
+            (true, false) => "tables (--tables)",
+            _ => "times (--times)",
+        };
+        finding(
+            "partial-export",
+            Severity::High,
+            format!("Only some {what} were exported."),
+            (&["steps", "shares", "copies", "across", "bandwidth"], "What was left out counts as if it had not run."),
+            format!("Export everything: {EXPORT}."),
+        )
+    })
+}
+
+fn no_api_calls(export: &Export) -> Option<Finding> {
+    (export.rows.api_calls == 0).then(|| {
+        finding(
+            "no-api-calls",
+            Severity::High,
+            "There are no CUDA API calls.",
+            (
+                &["steps", "bandwidth"],
+                "Nothing says which step launched what: windows on the GPU are null, and kernels are not paired with NCCL's calls.",
+            ),
+            format!("Capture again with {PROFILE}; --step whole and --window cpu do without."),
+        )
+    })
+}
+
+fn no_epoch(export: &Export, run: &Run) -> Option<Finding> {
+    (!export.has_epoch && run.ranks.len() > 1).then(|| {
+        finding(
+            "no-epoch",
+            Severity::Medium,
+            "The export does not say when it was captured.",
+            (&["across", "inspector"], "Clocks rest on matched collectives alone, records of Inspector are not placed by time, and reports of different runs are not noticed."),
+            format!("Export again, with all tables: {EXPORT}."),
+        )
+    })
+}
+
+fn profiler_errors(export: &Export) -> Option<Finding> {
+    let errors: Vec<&str> = export.profiler_notes.iter().filter(|note| note.error).map(|note| note.text.as_str()).collect();
+    let first = errors.first()?;
+    let more = if errors.len() > 1 { format!(" (and {} more)", count(errors.len() as u64 - 1)) } else { String::new() };
+    Some(finding(
+        "profiler-error",
+        Severity::Medium,
+        format!("The profiler noted an error: {}{more}", shorten(first, NOTE)),
+        (&["steps", "shares", "copies"], "Events may be lost, which every number then lacks."),
+        "Capture fewer steps; let the program end by itself; see what the error says.",
+    ))
+}
+
+/// Warnings that stand in good captures too, by their beginning.
+const USUAL: [&str; 3] = ["Not all ", "No CUDA events collected", "No NVTX events collected"];
+
+fn profiler_warnings(export: &Export) -> Option<Finding> {
+    let unusual = |text: &str| !USUAL.iter().any(|usual| text.starts_with(usual));
+    let first = export.profiler_notes.iter().find(|note| !note.error && unusual(&note.text))?;
+    Some(finding(
+        "profiler-warning",
+        Severity::Info,
+        format!("The profiler noted: {}", shorten(&first.text, NOTE)),
+        (&[], "It may say that events were lost."),
+        "See what it says; all of its notes are listed in HTML and JSON.",
+    ))
+}
+
+/// What is said of logs that belong to no run, and of logs alone.
+pub fn of_logs(any_run: bool, inspector: &[InspectorLog], nccl_logs: &[NcclLogFile], attached: &dyn Fn(&String) -> bool) -> Vec<Finding> {
+    let foreign =
+        |paths: Vec<&String>| paths.into_iter().filter(|path| !attached(path)).map(|path| file_name(path.as_ref())).collect::<Vec<_>>();
+    let mut list = Vec::new();
+    if !any_run {
+        let advice = format!("Capture one: {PROFILE} --output=NAME_%q{{RANK}}, then {EXPORT}. Inspector logs alone: nsysnccl inspect.");
+        let costs: (&[&str], &str) = (&["steps", "shares", "copies", "across", "bandwidth"], "No report can be made.");
+        list.push(finding("no-export", Severity::High, "There is no export of nsys with GPU work.", costs, advice));
+        return list;
+    }
+    let inspector = foreign(inspector.iter().map(|log| &log.path).collect());
+    if !inspector.is_empty() {
+        let costs: (&[&str], &str) = (&["inspector", "bandwidth"], "They are not in the commands below.");
+        let advice = "Give the logs of the captured run; process ids differ too where nsys and the program ran in containers of their own.";
+        let title = "Inspector logs are by none of the captured processes and communicators.";
+        list.push(Finding { about: inspector, ..finding("inspector-log-of-another-run", Severity::Medium, title, costs, advice) });
+    }
+    let nccl = foreign(nccl_logs.iter().map(|log| &log.path).collect());
+    if !nccl.is_empty() {
+        let costs: (&[&str], &str) = (&["transport"], "They are not in the commands below.");
+        let advice = "Give the log of the captured run; process ids differ too where nsys and the program ran in containers of their own.";
+        let title = "NCCL logs are by none of the captured processes.";
+        list.push(Finding { about: nccl, ..finding("nccl-log-of-another-run", Severity::Medium, title, costs, advice) });
+    }
+    list
+}
+
+/// The same about several runs or files is said once; the most important comes first.
+pub fn merged(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut list: Vec<Finding> = Vec::new();
+    for finding in findings {
+        match list.iter_mut().find(|known| Finding { about: known.about.clone(), ..finding.clone() } == **known) {
+            Some(known) => known.about.extend(finding.about),
+            None => list.push(finding),
+        }
+    }
+    list.sort_by_key(|finding| finding.severity);
+    list
+}
+
+fn plural_of(n: usize, one: &str, several: &str) -> String {
+    format!("{} {}", count(n as u64), if n == 1 { one } else { several })
+}
+
+/// A hint as a sentence.
+fn sentence(hint: &str) -> String {
+    let mut chars = hint.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", chars.as_str().trim_end_matches('.'))
+}

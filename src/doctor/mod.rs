@@ -1,0 +1,54 @@
+//! What is in some files, which numbers a report of them has, what is missing, and how to capture it.
+//!
+//! ```text
+//! paths --files--> exports, Inspector logs, NCCL logs, topologies --runs--> which belong together, steps, ranks
+//!                                                   '--> numbers, findings, command (pure) --> Examination
+//! ```
+//! Steps and ranks come from the rules of `report` itself, so that what is said here is what happens there.
+
+mod command;
+mod files;
+mod findings;
+mod numbers;
+mod runs;
+mod view;
+
+use std::path::PathBuf;
+
+pub use findings::Finding;
+pub use numbers::{Number, State};
+pub use view::*;
+
+use crate::{Error, Result};
+
+/// Files that are named in an error, at most.
+const NAMED: usize = 20;
+
+/// Looks into every file behind `paths`; folders are searched. `tick` is called once for each file that was read.
+///
+/// # Errors
+/// Nothing in the files can be used.
+pub fn examine(paths: &[PathBuf], tick: impl Fn() + Sync) -> Result<Examination> {
+    let listed = files::list(paths);
+    let files::Read { exports, inspector, nccl_logs, topologies, unusable } = files::read(&listed, &tick)?;
+    if exports.is_empty() && inspector.is_empty() && nccl_logs.is_empty() && topologies.is_empty() {
+        return Err(nothing_usable(&unusable));
+    }
+    let runs = runs::of(exports, &inspector, &nccl_logs, &topologies)?;
+    Ok(view::assemble(runs, inspector, nccl_logs, topologies, &unusable))
+}
+
+fn nothing_usable(unusable: &[Error]) -> Error {
+    match unusable {
+        [] => Error::inputs("no file that nsysnccl reads is there")
+            .with_hint("name exports of nsys (.sqlite), NCCL Inspector logs, NCCL logs or the output of nvidia-smi topo -m"),
+        [one] => one.clone(),
+        [first, ..] => {
+            let named: Vec<String> = unusable.iter().take(NAMED).map(ToString::to_string).collect();
+            let more = unusable.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+            let error = Error::inputs(format!("nothing in these {} files can be used: {}{more}", unusable.len(), named.join("; ")));
+            Error { hint: first.hint.clone(), ..error }
+        }
+    }
+}

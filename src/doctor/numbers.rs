@@ -1,0 +1,197 @@
+//! Which numbers a report of a run has, which are weaker than they could be, and which are null.
+
+use serde::Serialize;
+
+use super::view::{Export, InspectorLog, NcclLogFile, Run};
+
+/// Whether a report has a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It is null.
+    Null,
+    /// It is there, but says less than it could.
+    Weaker,
+    /// It is measured.
+    Measured,
+}
+
+impl State {
+    /// The word that tables print.
+    pub fn label(self) -> &'static str {
+        match self {
+            State::Null => "no",
+            State::Weaker => "in part",
+            State::Measured => "yes",
+        }
+    }
+}
+
+/// Numbers of a report that stand or fall together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Number {
+    /// A stable name.
+    pub id: &'static str,
+    /// What they are, in words.
+    pub name: &'static str,
+    /// Their fields in the report's JSON.
+    pub fields: &'static [&'static str],
+    /// Whether they are there.
+    pub state: State,
+    /// Why not, or why only in part, as a clause; for what is there where it comes from, where that is not obvious.
+    pub why: Option<String>,
+}
+
+/// A state with its reason.
+type Judged = (State, Option<String>);
+
+fn measured() -> Judged {
+    (State::Measured, None)
+}
+
+fn from(source: &str) -> Judged {
+    (State::Measured, Some(source.to_owned()))
+}
+
+fn weaker(why: impl Into<String>) -> Judged {
+    (State::Weaker, Some(why.into()))
+}
+
+fn null(why: impl Into<String>) -> Judged {
+    (State::Null, Some(why.into()))
+}
+
+/// The numbers of a run.
+pub fn of(run: &Run, exports: &[Export], inspector: &[&InspectorLog], nccl_logs: &[&NcclLogFile]) -> Vec<Number> {
+    let number = |id, name, fields, (state, why): Judged| Number { id, name, fields, state, why };
+    let judge = |judged: Judged| match &run.problem {
+        Some(_) => null("the report stops with an error: see below"),
+        None => judged,
+    };
+    vec![
+        number("steps", "steps and their time", &["steps", "summary.step_ns"], judge(steps(run, exports))),
+        number(
+            "shares",
+            "communication, compute, overlap, idle",
+            &["comm_ns", "comm_fraction", "exposed_comm_ns", "overlap_ns", "overlap_fraction", "compute_ns", "idle_ns"],
+            judge(shares(run)),
+        ),
+        number("copies", "copies and memsets", &["dtod", "htod", "dtoh", "exposed_copy_ns"], judge(copies(run))),
+        number(
+            "across",
+            "waiting, last rank, clocks",
+            &["collectives[].transfer_ns", "collectives[].wait_ns", "collectives[].last_arriver", "ranks[].clock.offset_ns"],
+            judge(across(run)),
+        ),
+        number(
+            "bandwidth",
+            "message sizes, bandwidth",
+            &["collectives[].bytes", "collectives[].algbw_gbs", "collectives[].busbw_gbs"],
+            judge(bandwidth(run, exports, inspector)),
+        ),
+        number("inspector", "beside the rest of the run", &["inspector"], judge(beside(run, inspector))),
+        number("transport", "transport of each pair", &["transport"], judge(transport(run, nccl_logs))),
+    ]
+}
+
+/// Ranks whose communication kernels are there one by one.
+fn communicating(run: &Run) -> usize {
+    run.ranks.iter().filter(|rank| rank.comm_kernels > 0).count()
+}
+
+fn has_graphs(run: &Run) -> bool {
+    run.ranks.iter().any(|rank| rank.graphs > 0)
+}
+
+fn steps(run: &Run, exports: &[Export]) -> Judged {
+    let source = run.steps.source.as_deref().unwrap_or_default();
+    match run.steps.pattern.as_deref() {
+        None => null("no range is a step"),
+        Some("whole") => weaker(format!("the whole capture is one step: {source}")),
+        Some(_) if exports.iter().all(|export| export.rows.api_calls == 0) => {
+            null("no CUDA API calls: nothing says which step launched what")
+        }
+        Some(_) if source != "default" => weaker(format!("by a guess ({source})")),
+        Some(_) => match run.steps.count {
+            Some(count) => from(&crate::units::plural(count, "step")),
+            None => measured(),
+        },
+    }
+}
+
+fn shares(run: &Run) -> Judged {
+    if has_graphs(run) {
+        weaker("what runs inside CUDA graphs is unknown: times are lower bounds, ratios null")
+    } else if communicating(run) == 0 {
+        weaker("no communication kernel: communication is 0, its overlap null")
+    } else {
+        measured()
+    }
+}
+
+fn copies(run: &Run) -> Judged {
+    if has_graphs(run) { weaker("copies inside CUDA graphs are not seen") } else { measured() }
+}
+
+fn across(run: &Run) -> Judged {
+    match communicating(run) {
+        0 if has_graphs(run) => null("communication inside CUDA graphs is not seen"),
+        0 => null("no communication kernel"),
+        1 => null("only one rank that communicates: nothing to match it with"),
+        _ if run.captured_apart.is_some() => weaker("the ranks were captured at different times: it means nothing"),
+        _ if !run.ranks_missing.is_empty() => weaker("among the ranks that are here; the last one may be another"),
+        _ => measured(),
+    }
+}
+
+fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judged {
+    let across = across(run);
+    if across.0 == State::Null {
+        return across;
+    }
+    let sized = exports.iter().filter(|export| export.rows.nccl_sizes > 0).count();
+    let logged = inspector.iter().any(|log| log.operations > 0);
+    match (sized, logged) {
+        (0, false) => null("NCCL's ranges carry no payloads, and there is no Inspector log"),
+        (0, true) => from("sizes from Inspector"),
+        (n, false) if n < exports.len() => weaker(format!("{n} of {} exports carry payloads", exports.len())),
+        _ => from("sizes from payloads"),
+    }
+}
+
+fn beside(run: &Run, inspector: &[&InspectorLog]) -> Judged {
+    let logged: u64 = inspector.iter().map(|log| log.operations).sum();
+    let with_log = |pid: u32| inspector.iter().flat_map(|log| &log.writers).any(|writer| writer.pid == Some(pid));
+    let without: Vec<u32> = run.ranks.iter().filter(|rank| !with_log(rank.pid)).map(|rank| rank.rank).collect();
+    if inspector.is_empty() {
+        null("no Inspector log of its processes")
+    } else if logged == 0 {
+        null("the Inspector logs hold summaries only")
+    } else if communicating(run) == 0 {
+        weaker("no communication kernel to pair records with")
+    } else if without.is_empty() {
+        measured()
+    } else {
+        weaker(format!("no log of rank {}", ranks(&without)))
+    }
+}
+
+fn transport(run: &Run, nccl_logs: &[&NcclLogFile]) -> Judged {
+    match (nccl_logs.iter().any(|log| log.connections > 0), &run.topology) {
+        (true, Some(_)) => measured(),
+        (true, None) => weaker("what is used, not what would be possible: no topology"),
+        (false, None) if nccl_logs.is_empty() => null("neither an NCCL log nor a topology"),
+        (false, None) => weaker("the NCCL log names no channel"),
+        (false, Some(_)) => weaker("what is possible, not what is used: no NCCL log with channels"),
+    }
+}
+
+/// The first few numbers: `1, 2, 3 and 5 more`.
+pub fn ranks(list: &[u32]) -> String {
+    const SHOWN: usize = 8;
+    let shown = list.iter().take(SHOWN).map(u32::to_string).collect::<Vec<_>>().join(", ");
+    match list.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}

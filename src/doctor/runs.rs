@@ -1,0 +1,332 @@
+//! Which exports are one run, which logs are theirs, and what `report` would take for ranks and steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+
+use super::view::{Export, InspectorLog, NcclLogFile, Rank, Run, Steps, TopologyFile, Unusable};
+use super::{command, numbers};
+use crate::classify::Classifier;
+use crate::compare::group;
+use crate::ingest::nsys::contents::{self, Contents, Work};
+use crate::ingest::nsys::{self, Candidate, NsysReport};
+use crate::ingest::ranks;
+use crate::merge::collect::may_be_one_host;
+use crate::merge::parts::logged_id;
+use crate::model::RankTrace;
+use crate::pipeline::{self, CapturedAt, StepChoice, StepKind, StepRule};
+use crate::steps::select;
+use crate::{Error, Result};
+
+/// Clocks of hosts, and the time between an operation and its record, differ by less.
+const SLACK_NS: i64 = 60_000_000_000;
+
+/// An export with what tells which run it is of.
+struct Member {
+    path: PathBuf,
+    contents: Contents,
+    view: Export,
+    comms: BTreeSet<u64>,
+    /// When its GPU work ran, Unix ns.
+    captured: Option<(i64, i64)>,
+}
+
+/// The logs and matrices that may belong to a run.
+struct Beside<'a> {
+    inspector: &'a [InspectorLog],
+    nccl_logs: &'a [NcclLogFile],
+    topologies: &'a [TopologyFile],
+}
+
+/// The runs, in order of their first file, each with its exports.
+///
+/// # Errors
+/// A file that was read once cannot be read again.
+pub fn of(
+    exports: Vec<(PathBuf, Contents)>,
+    inspector: &[InspectorLog],
+    nccl_logs: &[NcclLogFile],
+    topologies: &[TopologyFile],
+) -> Result<Vec<(Run, Vec<Export>)>> {
+    let groups = grouped(exports.into_iter().map(|(path, contents)| member(path, contents)).collect());
+    let ids: Vec<Identity> = groups.iter().map(|members| Identity::of(members)).collect();
+    let beside = Beside { inspector, nccl_logs, topologies };
+    groups.into_iter().enumerate().map(|(at, members)| run(members, at, &ids, &beside)).collect()
+}
+
+fn member(path: PathBuf, mut contents: Contents) -> Member {
+    let view = Export::of(&contents);
+    let mut comms = BTreeSet::new();
+    for candidate in &mut contents.report.candidates {
+        let trace = &mut candidate.trace;
+        comms.extend(trace.nccl.iter().chain(&trace.gpu_operations).filter_map(|call| call.comm));
+        comms.extend(trace.comm_inits.iter().map(|init| init.comm));
+        // What they say is counted; there may be very many.
+        trace.gpu_operations.clear();
+        trace.nccl.clear();
+    }
+    comms.remove(&0);
+    let spans = || contents.work.iter().filter_map(|work| work.span);
+    let extent = spans().map(|span| span.0).min().zip(spans().map(|span| span.1).max());
+    let captured =
+        contents.meta.epoch_ns.zip(extent).map(|(epoch, (first, last))| (first.saturating_add(epoch), last.saturating_add(epoch)));
+    Member { path, contents, view, comms, captured }
+}
+
+/// Exports of one name (without the rank) in one folder are one run, and so are those that were captured at the same time on the same
+/// communicators, whatever their names.
+fn grouped(mut members: Vec<Member>) -> Vec<Vec<Member>> {
+    members.sort_by(|a, b| a.path.cmp(&b.path));
+    let names: Vec<(PathBuf, String)> = members.iter().map(|member| group::run_of(&member.path)).collect();
+    // Each member points to one of its group that comes before it.
+    let mut group: Vec<usize> = (0..members.len()).collect();
+    let mut by_name: BTreeMap<&(PathBuf, String), usize> = BTreeMap::new();
+    let mut by_comm: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (at, name) in names.iter().enumerate() {
+        let first = *by_name.entry(name).or_insert(at);
+        join(&mut group, first, at);
+        for comm in &members[at].comms {
+            let sharing = by_comm.entry(*comm).or_default();
+            if let Some(&other) = sharing.iter().find(|&&other| at_once(members[other].captured, members[at].captured)) {
+                join(&mut group, other, at);
+            }
+            sharing.push(at);
+        }
+    }
+    let roots: Vec<usize> = (0..members.len()).map(|at| root(&group, at)).collect();
+    let mut groups: BTreeMap<usize, Vec<Member>> = BTreeMap::new();
+    for (member, root) in members.into_iter().zip(roots) {
+        groups.entry(root).or_default().push(member);
+    }
+    groups.into_values().collect()
+}
+
+fn root(group: &[usize], mut at: usize) -> usize {
+    while group[at] != at {
+        at = group[at];
+    }
+    at
+}
+
+fn join(group: &mut [usize], a: usize, b: usize) {
+    let (a, b) = (root(group, a), root(group, b));
+    group[a.max(b)] = a.min(b);
+}
+
+fn at_once(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> bool {
+    a.zip(b).is_none_or(|(a, b)| a.0 <= b.1.saturating_add(SLACK_NS) && b.0 <= a.1.saturating_add(SLACK_NS))
+}
+
+/// What logs of a run have in common with its exports.
+struct Identity {
+    folder: PathBuf,
+    name: String,
+    processes: BTreeSet<(u32, Option<String>)>,
+    comms: BTreeSet<String>,
+    captured: Option<(i64, i64)>,
+}
+
+impl Identity {
+    fn of(members: &[Member]) -> Identity {
+        let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
+        let candidates = members.iter().flat_map(|member| &member.contents.report.candidates);
+        let spans = || members.iter().filter_map(|member| member.captured);
+        Identity {
+            folder: paths.first().and_then(|path| path.parent()).unwrap_or(Path::new("")).to_owned(),
+            name: pipeline::run_name(&paths),
+            processes: candidates.map(|c| (c.trace.pid, c.trace.hostname.clone())).collect(),
+            comms: members.iter().flat_map(|member| &member.comms).map(|comm| logged_id(*comm)).collect(),
+            captured: spans().map(|span| span.0).min().zip(spans().map(|span| span.1).max()),
+        }
+    }
+
+    fn shares_comm(&self, log: &InspectorLog) -> bool {
+        log.writers.iter().any(|writer| self.comms.contains(&writer.comm_id))
+    }
+
+    /// True if one of its processes wrote the log, at about the time of the capture.
+    fn wrote(&self, log: &InspectorLog) -> bool {
+        let ns = |us: i64| us.saturating_mul(1000);
+        let written = log.first_written_us.map(ns).zip(log.last_written_us.map(ns));
+        let own = |pid: u32, host: &str| self.processes.iter().any(|(own, name)| *own == pid && may_be_one_host(name.as_deref(), host));
+        at_once(self.captured, written) && log.writers.iter().any(|writer| writer.pid.is_some_and(|pid| own(pid, &writer.hostname)))
+    }
+
+    /// How much an NCCL log has in common with the run: processes, the folder, the name.
+    fn likeness(&self, log: &NcclLogFile) -> (usize, bool, usize) {
+        let shared = self.processes.iter().filter(|(pid, _)| log.pids.contains(pid)).count();
+        let path = Path::new(&log.path);
+        let named = nsys::file_name(path).starts_with(&self.name);
+        (shared, path.parent() == Some(&self.folder), if named { self.name.len() } else { 0 })
+    }
+}
+
+/// Places among `all` of the runs that an Inspector log belongs to: the communicator says it, or else the process.
+fn writers_of(log: &InspectorLog, all: &[Identity]) -> Vec<usize> {
+    let sharing: Vec<usize> = (0..all.len()).filter(|&at| all[at].shares_comm(log)).collect();
+    if sharing.is_empty() { (0..all.len()).filter(|&at| all[at].wrote(log)).collect() } else { sharing }
+}
+
+/// The run that an NCCL log belongs to; a log that names no process belongs to an only run.
+fn writer_of(log: &NcclLogFile, all: &[Identity]) -> Option<usize> {
+    if log.pids.is_empty() && all.len() == 1 {
+        return Some(0);
+    }
+    let best = (0..all.len()).max_by_key(|&at| (all[at].likeness(log), std::cmp::Reverse(at)))?;
+    (all[best].likeness(log).0 > 0).then_some(best)
+}
+
+/// The matrix of the run's machine: of those with links the only one, or the only one in the run's folder.
+fn topology_of<'a>(run: &Identity, all: &'a [TopologyFile]) -> Option<&'a TopologyFile> {
+    let with_links: Vec<&TopologyFile> = all.iter().filter(|topology| topology.links.is_some()).collect();
+    let beside: Vec<&TopologyFile> = with_links.iter().copied().filter(|t| Path::new(&t.path).parent() == Some(&run.folder)).collect();
+    match (with_links.as_slice(), beside.as_slice()) {
+        ([only], _) | (_, [only]) => Some(only),
+        _ => None,
+    }
+}
+
+/// What `report` would make of the members.
+struct Reading {
+    traces: Vec<RankTrace>,
+    work: BTreeMap<(usize, u32, u32), Work>,
+    rule: Option<StepRule>,
+    steps: Steps,
+    problem: Option<Error>,
+    without_steps: usize,
+}
+
+fn run(members: Vec<Member>, at: usize, all: &[Identity], beside: &Beside<'_>) -> Result<(Run, Vec<Export>)> {
+    let identity = &all[at];
+    let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
+    let (contents, exports): (Vec<Contents>, Vec<Export>) = members.into_iter().map(|member| (member.contents, member.view)).unzip();
+    let reading = read(contents, &paths)?;
+    let inspector: Vec<&InspectorLog> = beside.inspector.iter().filter(|log| writers_of(log, all).contains(&at)).collect();
+    let nccl_logs: Vec<&NcclLogFile> = beside.nccl_logs.iter().filter(|log| writer_of(log, all) == Some(at)).collect();
+    let topology = topology_of(identity, beside.topologies);
+    let logged = inspector.iter().flat_map(|log| &log.writers).map(|writer| writer.n_ranks);
+    let printed = nccl_logs.iter().filter_map(|log| log.n_ranks);
+    let world_size = reading.traces.iter().filter_map(|trace| trace.world_size).chain(logged).chain(printed).max();
+    let span = |trace: &RankTrace| reading.work.get(&key(trace)).and_then(|work| work.span);
+    let captured = reading.traces.iter().filter_map(|trace| CapturedAt::new(trace, span(trace)?)).collect();
+    let ranks: Vec<Rank> = reading.traces.iter().map(|trace| rank(trace, &reading)).collect();
+    let mut run = Run {
+        name: identity.name.clone(),
+        reports: paths.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+        world_size,
+        ranks_missing: world_size.map_or_else(Vec::new, |world| pipeline::absent_ranks(world, ranks.iter().map(|rank| rank.rank))),
+        ranks,
+        steps: reading.steps,
+        processes_without_steps: reading.without_steps,
+        captured_apart: pipeline::captured_apart(captured).map(|warning| warning.message),
+        inspector: inspector.iter().map(|log| log.path.clone()).collect(),
+        nccl_logs: nccl_logs.iter().map(|log| log.path.clone()).collect(),
+        topology: topology.map(|topology| topology.path.clone()),
+        numbers: Vec::new(),
+        problem: reading.problem.as_ref().map(Unusable::from),
+        command: None,
+    };
+    run.numbers = numbers::of(&run, &exports, &inspector, &nccl_logs);
+    run.command = command::report(&run, &paths);
+    Ok((run, exports))
+}
+
+fn key(trace: &RankTrace) -> (usize, u32, u32) {
+    (trace.input, trace.pid, trace.device)
+}
+
+fn rank(trace: &RankTrace, reading: &Reading) -> Rank {
+    let work = reading.work.get(&key(trace)).copied().unwrap_or_default();
+    let by_ranges = matches!(reading.rule, Some(StepRule { kind: StepKind::Ranges, .. }));
+    Rank {
+        rank: trace.rank,
+        rank_source: trace.rank_source.label(),
+        report: trace.report.clone(),
+        hostname: trace.hostname.clone(),
+        pid: trace.pid,
+        device: trace.device,
+        gpu: trace.gpu.clone(),
+        kernels: work.kernels,
+        comm_kernels: work.comm_kernels,
+        copies: work.copies,
+        memsets: work.memsets,
+        graphs: work.graphs,
+        steps: by_ranges.then(|| select::select(&trace.ranges).ranges.len()),
+    }
+}
+
+/// Finds ranks and steps by the rules of `report`.
+fn read(contents: Vec<Contents>, paths: &[PathBuf]) -> Result<Reading> {
+    let pattern = |text: &str| Regex::new(text).map_err(|e| Error::inputs(format!("'{text}' is no pattern: {e}")));
+    let classifier = Classifier::new(None)?;
+    let in_full = |pattern: &Regex| -> Vec<NsysReport> {
+        let options = nsys::Options { step: Some(pattern), classifier: &classifier };
+        paths.iter().enumerate().filter_map(|(at, path)| nsys::read(path, at, &options).ok()).collect()
+    };
+    let (mut reports, mut work) = apart(contents);
+    for (at, report) in reports.iter_mut().enumerate() {
+        report.candidates.iter_mut().for_each(|candidate| candidate.trace.input = at);
+    }
+    let decided = pipeline::decide(&StepChoice::Automatic, Some(pattern(select::DEFAULT_PATTERN)?), &reports, paths, in_full);
+    let mut steps = Steps::default();
+    let (rule, mut problem) = match decided {
+        Ok(rule) => {
+            (steps.pattern, steps.source) = (Some(rule.pattern.clone()), Some(rule.source.to_owned()));
+            (Some(rule), None)
+        }
+        Err(none) => {
+            (steps.problem, steps.proposal) = (Some(none.error.fact.clone()), none.proposal);
+            (None, Some(none.error))
+        }
+    };
+    if let Some(rule) = rule.as_ref().filter(|rule| matches!(rule.kind, StepKind::Ranges) && rule.source != "default") {
+        // Ranges that do not match are not kept: the pattern that was found needs its own look at the files.
+        let step = pattern(&rule.pattern)?;
+        let options = nsys::Options { step: Some(&step), classifier: &classifier };
+        let again: Vec<Contents> = paths.iter().enumerate().map(|(at, path)| contents::read(path, at, &options)).collect::<Result<_>>()?;
+        (reports, work) = apart(again);
+    }
+    let launches = |report: &NsysReport| report.input.capture.rows.get("api_calls").is_some_and(|&calls| calls > 0);
+    if problem.is_none() && matches!(rule, Some(StepRule { kind: StepKind::Ranges, .. })) && !reports.iter().any(launches) {
+        let error = Error::inputs("no step has a window on the GPU (there are no CUDA API calls)");
+        steps.problem = Some(error.fact.clone());
+        problem = Some(error);
+    }
+    let ran = reports.iter().zip(work).flat_map(|(report, work)| report.candidates.iter().zip(work));
+    let work = ran.map(|(candidate, work)| (key(&candidate.trace), work)).collect();
+    let candidates: Vec<Candidate> = reports.into_iter().flat_map(|report| report.candidates).collect();
+    let mut left_out = Vec::new();
+    let candidates = match &rule {
+        Some(rule) => pipeline::with_steps(candidates, rule, &mut left_out),
+        None => candidates,
+    };
+    let traces = match ranks::assign(candidates.clone(), None) {
+        Ok((traces, _)) => traces,
+        Err(error) => {
+            problem = problem.or(Some(error));
+            one_by_one(candidates)
+        }
+    };
+    if matches!(rule, Some(StepRule { kind: StepKind::Ranges, .. })) {
+        let selected: Vec<select::Selection> = traces.iter().map(|trace| select::select(&trace.ranges)).collect();
+        steps.count = selected.iter().map(|selection| selection.ranges.len()).min();
+        let first = traces.first().zip(selected.first().and_then(|selection| selection.ranges.first()));
+        steps.first = first.map(|(trace, range)| trace.names.get(range.name).to_owned());
+    }
+    Ok(Reading { traces, work, rule, steps, problem, without_steps: left_out.len() })
+}
+
+fn apart(contents: Vec<Contents>) -> (Vec<NsysReport>, Vec<Vec<Work>>) {
+    contents.into_iter().map(|contents| (contents.report, contents.work)).unzip()
+}
+
+/// The ranks of each report by itself, where all together contradict each other.
+fn one_by_one(candidates: Vec<Candidate>) -> Vec<RankTrace> {
+    let mut by_report: BTreeMap<usize, Vec<Candidate>> = BTreeMap::new();
+    candidates.into_iter().for_each(|candidate| by_report.entry(candidate.trace.input).or_default().push(candidate));
+    let mut traces: Vec<RankTrace> =
+        by_report.into_values().filter_map(|own| ranks::assign(own, None).ok()).flat_map(|(traces, _)| traces).collect();
+    traces.sort_by_key(|trace| (trace.rank, key(trace)));
+    traces
+}

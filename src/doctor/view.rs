@@ -1,0 +1,392 @@
+//! The view model of `doctor`, which `--format json` prints as it stands (schema `nsysnccl.doctor/1`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::{Finding, Number, command, findings};
+use crate::Error;
+use crate::ingest::nsys::contents::{Contents, Note};
+use crate::ingest::nsys::metadata::Exported;
+use crate::model::nccl_log::NcclLog;
+use crate::model::topology::Topology;
+
+/// Name and version of the JSON document.
+pub const SCHEMA: &str = "nsysnccl.doctor/1";
+
+/// What is in the files.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Examination {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Version of this program.
+    pub tool_version: &'static str,
+    /// The exports of each run, with what belongs to them.
+    pub runs: Vec<Run>,
+    /// Exports of nsys in order of their paths.
+    pub exports: Vec<Export>,
+    /// Inspector logs with records.
+    pub inspector_logs: Vec<InspectorLog>,
+    /// NCCL logs with messages.
+    pub nccl_logs: Vec<NcclLogFile>,
+    /// Topology matrices.
+    pub topologies: Vec<TopologyFile>,
+    /// Files that cannot be used, and why.
+    pub unusable: Vec<Unusable>,
+    /// A command that compares the runs; `None` unless there are several that can be reported on.
+    pub compare_command: Option<Vec<String>>,
+    /// What is missing, the most important first.
+    pub findings: Vec<Finding>,
+}
+
+/// The exports of one run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Run {
+    /// What the names of its files have in common.
+    pub name: String,
+    /// Its exports.
+    pub reports: Vec<String>,
+    /// The ranks that they hold.
+    pub ranks: Vec<Rank>,
+    /// Ranks of the run; `None` if nothing says it.
+    pub world_size: Option<u32>,
+    /// Ranks that are in none of the exports.
+    pub ranks_missing: Vec<u32>,
+    /// How steps are found.
+    pub steps: Steps,
+    /// Processes with GPU work that have no step ranges although others have: `report` leaves them out.
+    pub processes_without_steps: usize,
+    /// What says that the exports are of several runs, if they were captured at different times.
+    pub captured_apart: Option<String>,
+    /// Inspector logs of its processes.
+    pub inspector: Vec<String>,
+    /// NCCL logs of its processes.
+    pub nccl_logs: Vec<String>,
+    /// The topology of its machine.
+    pub topology: Option<String>,
+    /// Which numbers a report of it has.
+    pub numbers: Vec<Number>,
+    /// What `report` would fail with.
+    pub problem: Option<Unusable>,
+    /// The command to run, one word each as a shell takes them; `None` where `report` would fail, or where a name of a file cannot be
+    /// printed.
+    pub command: Option<Vec<String>>,
+}
+
+/// One rank of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rank {
+    /// Its number.
+    pub rank: u32,
+    /// How the number is known.
+    pub rank_source: String,
+    /// The export that holds it.
+    pub report: String,
+    /// Host name.
+    pub hostname: Option<String>,
+    /// Operating-system process id.
+    pub pid: u32,
+    /// CUDA ordinal inside the process.
+    pub device: u32,
+    /// GPU model.
+    pub gpu: Option<String>,
+    /// Kernels.
+    pub kernels: u64,
+    /// Communication kernels among them.
+    pub comm_kernels: u64,
+    /// Copies.
+    pub copies: u64,
+    /// Memory sets.
+    pub memsets: u64,
+    /// CUDA graphs captured as one row.
+    pub graphs: u64,
+    /// Step ranges; `None` if steps are not ranges.
+    pub steps: Option<usize>,
+}
+
+/// How the steps of a run are found if nobody says it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Steps {
+    /// The regular expression, or `whole`; `None` if no range is a step.
+    pub pattern: Option<String>,
+    /// Why this one.
+    pub source: Option<String>,
+    /// Text of the first step.
+    pub first: Option<String>,
+    /// Steps that every rank has.
+    pub count: Option<usize>,
+    /// Why no range is a step.
+    pub problem: Option<String>,
+    /// A pattern that gives steps where the rules find none.
+    pub proposal: Option<String>,
+}
+
+/// An export of nsys.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Export {
+    /// Path as given or found.
+    pub path: String,
+    /// Size of the file.
+    pub size_bytes: u64,
+    /// Version of Nsight Systems that exported it.
+    pub nsys_version: Option<String>,
+    /// Version of the export's schema.
+    pub schema_version: Option<String>,
+    /// Host name.
+    pub hostname: Option<String>,
+    /// GPUs of the machine by model.
+    pub gpus: BTreeMap<String, usize>,
+    /// Length of the capture.
+    pub capture_ns: Option<i64>,
+    /// From the first start to the last end of GPU work.
+    pub gpu_work_ns: Option<i64>,
+    /// True if the export says at which time it began.
+    pub has_epoch: bool,
+    /// `Graph` or `Node`: how CUDA graphs were captured.
+    pub cuda_graph_mode: Option<String>,
+    /// Whether NVTX was traced.
+    pub nvtx_traced: Option<bool>,
+    /// True if only some NVTX domains were kept.
+    pub nvtx_filtered: bool,
+    /// With which options it was exported.
+    pub exported: Exported,
+    /// NCCL and CUDA variables of the captured environment.
+    pub settings: BTreeMap<String, String>,
+    /// Rows by kind.
+    pub rows: Rows,
+    /// Warnings and errors that the profiler noted.
+    pub profiler_notes: Vec<Note>,
+}
+
+/// Rows of an export that matter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)]
+pub struct Rows {
+    pub kernels: u64,
+    /// Communication kernels among them, on devices that are ranks.
+    pub comm_kernels: u64,
+    pub copies: u64,
+    pub memsets: u64,
+    /// CUDA graphs as one row each.
+    pub graphs: u64,
+    /// Graphs whose kernels are not there one by one.
+    pub graphs_unresolved: u64,
+    pub api_calls: u64,
+    /// NVTX ranges with an end.
+    pub ranges: u64,
+    /// Ranges that are not NCCL's own.
+    pub user_ranges: u64,
+    /// Calls of NCCL that move data.
+    pub nccl_calls: u64,
+    /// Calls among them with their size.
+    pub nccl_sizes: u64,
+    /// True if the payloads of calls are described, whether or not they were exported.
+    pub nccl_payloads_described: bool,
+    /// Processes with a rank in the MPI table.
+    pub mpi_ranks: u64,
+}
+
+/// An Inspector log.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct InspectorLog {
+    /// Path as given or found.
+    pub path: String,
+    /// Size of the file.
+    pub size_bytes: u64,
+    /// Formats, found by their keys.
+    pub formats: Vec<String>,
+    /// Records of every kind.
+    pub records: u64,
+    /// Operations among them.
+    pub operations: u64,
+    /// Samples of the Prometheus mode among them.
+    pub prometheus_samples: u64,
+    /// Lines that could not be used.
+    pub bad_lines: u64,
+    /// First time of writing, Unix microseconds.
+    pub first_written_us: Option<i64>,
+    /// Last time of writing.
+    pub last_written_us: Option<i64>,
+    /// Who wrote it: one entry a process and communicator.
+    pub writers: Vec<Writer>,
+}
+
+/// A rank of a communicator that wrote an Inspector log.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[allow(missing_docs)]
+pub struct Writer {
+    pub hostname: String,
+    pub pid: Option<u32>,
+    pub comm_id: String,
+    pub rank: u32,
+    pub n_ranks: u32,
+    pub operations: u64,
+}
+
+/// An NCCL log.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NcclLogFile {
+    /// Path as given or found.
+    pub path: String,
+    /// Size of the file.
+    pub size_bytes: u64,
+    /// Whole messages of NCCL.
+    pub messages: u64,
+    /// Messages that broke off.
+    pub torn: u64,
+    /// NCCL versions.
+    pub versions: BTreeSet<String>,
+    /// Hosts and processes that made communicators, `host:pid`.
+    pub processes: BTreeSet<String>,
+    /// Ranks of its largest communicator.
+    pub n_ranks: Option<u32>,
+    /// Connections with their transport.
+    pub connections: u64,
+    /// The pids of `processes`.
+    #[serde(skip)]
+    pub pids: BTreeSet<u32>,
+}
+
+impl NcclLogFile {
+    /// What matters of a log.
+    pub fn of(log: &NcclLog, size_bytes: u64) -> Self {
+        let with_comms = || log.processes.iter().filter(|process| !process.comms.is_empty());
+        Self {
+            path: log.path.clone(),
+            size_bytes,
+            messages: log.messages,
+            torn: log.torn,
+            versions: log.versions.clone(),
+            processes: with_comms().map(|process| format!("{}:{}", process.host, process.pid)).collect(),
+            n_ranks: log.processes.iter().flat_map(|process| &process.comms).map(|comm| comm.n_ranks).max(),
+            connections: log.processes.iter().map(|process| process.links.len() as u64).sum(),
+            pids: with_comms().map(|process| process.pid).collect(),
+        }
+    }
+}
+
+/// A topology matrix.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TopologyFile {
+    /// Path as given or found.
+    pub path: String,
+    /// GPUs with a row.
+    pub gpus: Vec<u32>,
+    /// Best and worst link between two GPUs; `None` for a matrix of peer access alone.
+    pub links: Option<(String, String)>,
+    /// True if it says what peer access does (`topo -p2p r`).
+    pub peer_access: bool,
+    /// Printed without NVLink (`topo -mp`).
+    pub hides_nvlink: bool,
+}
+
+impl TopologyFile {
+    /// What matters of a matrix.
+    pub fn of(topology: &Topology) -> Self {
+        let mut paths: Vec<_> = topology.gpu_paths.values().copied().collect();
+        // More links are better; the classes are listed best first.
+        paths.sort_by_key(|path| (!matches!(path, crate::model::topology::PathClass::NvLink(_)), *path));
+        Self {
+            path: topology.path.clone(),
+            gpus: topology.gpus.clone(),
+            links: paths.first().zip(paths.last()).map(|(a, b)| (a.label(), b.label())),
+            peer_access: !topology.peer_access.is_empty(),
+            hides_nvlink: topology.hides_nvlink,
+        }
+    }
+}
+
+/// Something that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unusable {
+    /// The file, if it is about one.
+    pub path: Option<String>,
+    /// Why, as a clause.
+    pub fact: String,
+    /// What to do about it.
+    pub advice: Option<String>,
+}
+
+impl From<&Error> for Unusable {
+    fn from(error: &Error) -> Self {
+        Self { path: error.path.as_ref().map(|p| p.to_string_lossy().into_owned()), fact: error.fact.clone(), advice: error.hint.clone() }
+    }
+}
+
+impl Export {
+    /// What matters of an export.
+    pub fn of(contents: &Contents) -> Self {
+        let Contents { report, work, meta, .. } = contents;
+        let calls =
+            || report.candidates.iter().flat_map(|c| c.trace.nccl.iter().chain(&c.trace.gpu_operations)).filter(|call| call.op.is_some());
+        let count = |kind: &str| report.input.capture.rows.get(kind).copied().unwrap_or(0);
+        let spans = || work.iter().filter_map(|work| work.span);
+        let extent = spans().map(|span| span.0).min().zip(spans().map(|span| span.1).max());
+        Self {
+            path: report.input.path.clone(),
+            size_bytes: report.input.size_bytes,
+            nsys_version: meta.nsys_version.clone(),
+            schema_version: meta.schema_version.clone(),
+            hostname: meta.hostname.clone(),
+            gpus: meta.gpu_models(),
+            capture_ns: contents.capture_ns,
+            gpu_work_ns: extent.map(|(first, last)| last.saturating_sub(first)),
+            has_epoch: meta.epoch_ns.is_some(),
+            cuda_graph_mode: meta.cuda_graph_mode.clone(),
+            nvtx_traced: meta.nvtx_traced,
+            nvtx_filtered: meta.nvtx_filtered,
+            exported: meta.exported,
+            settings: meta.settings.clone(),
+            rows: Rows {
+                kernels: count("kernels"),
+                comm_kernels: work.iter().map(|work| work.comm_kernels).sum(),
+                copies: count("copies"),
+                memsets: count("memsets"),
+                graphs: count("graphs"),
+                graphs_unresolved: work.iter().map(|work| work.graphs).sum(),
+                api_calls: count("api_calls"),
+                ranges: count("ranges"),
+                user_ranges: contents.user_ranges,
+                nccl_calls: calls().count() as u64,
+                nccl_sizes: calls().filter(|call| call.bytes.is_some()).count() as u64,
+                nccl_payloads_described: contents.payloads_described,
+                mpi_ranks: meta.mpi_ranks.len() as u64,
+            },
+            profiler_notes: contents.notes.clone(),
+        }
+    }
+}
+
+/// Everything together, with what is missing.
+pub fn assemble(
+    runs: Vec<(Run, Vec<Export>)>,
+    inspector_logs: Vec<InspectorLog>,
+    nccl_logs: Vec<NcclLogFile>,
+    topologies: Vec<TopologyFile>,
+    unusable: &[Error],
+) -> Examination {
+    let mut found: Vec<Finding> = Vec::new();
+    for (run, exports) in &runs {
+        let logs: Vec<&InspectorLog> = inspector_logs.iter().filter(|log| run.inspector.contains(&log.path)).collect();
+        let nccl: Vec<&NcclLogFile> = nccl_logs.iter().filter(|log| run.nccl_logs.contains(&log.path)).collect();
+        let topology = topologies.iter().find(|topology| Some(&topology.path) == run.topology.as_ref());
+        found.extend(findings::of_run(&findings::Facts { run, exports, inspector: &logs, nccl_logs: &nccl, topology }));
+    }
+    let (runs, exports): (Vec<Run>, Vec<Vec<Export>>) = runs.into_iter().unzip();
+    let attached = |path: &String| runs.iter().any(|run| run.inspector.contains(path) || run.nccl_logs.contains(path));
+    found.extend(findings::of_logs(!runs.is_empty(), &inspector_logs, &nccl_logs, &attached));
+    let mut exports: Vec<Export> = exports.into_iter().flatten().collect();
+    exports.sort_by(|a, b| a.path.cmp(&b.path));
+    Examination {
+        schema: SCHEMA,
+        tool_version: env!("CARGO_PKG_VERSION"),
+        compare_command: command::compare(&runs),
+        runs,
+        exports,
+        inspector_logs,
+        nccl_logs,
+        topologies,
+        unusable: unusable.iter().map(Unusable::from).collect(),
+        findings: findings::merged(found),
+    }
+}

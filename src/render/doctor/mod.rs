@@ -1,0 +1,207 @@
+//! What is in the files and what is missing, on its way to a person or a program.
+
+mod csv;
+mod tables;
+
+use std::path::Path;
+
+use super::document::{Block, Document, Entry, Level, Note, Section};
+use super::table::Tone;
+use super::view::notes::named;
+use super::view::tables::{rank_list, settings};
+use super::{Format, Style, html, json, markdown, terminal, units};
+use crate::doctor::{Examination, Finding, Number, Run, State};
+use crate::warning::Severity;
+
+/// Runs that have a section of their own.
+const RUNS: usize = 12;
+
+/// Prints an examination in a format; `style` matters to the terminal only.
+pub fn render(view: &Examination, format: Format, style: &Style) -> String {
+    match format {
+        Format::Terminal => terminal::print(&document(view), style),
+        Format::Markdown => markdown::print(&document(view)),
+        Format::Html => html::page(&document(view)),
+        Format::Json => json::print(view),
+        Format::Csv => csv::print(view),
+    }
+}
+
+/// Everything that the terminal, Markdown and HTML print of an examination.
+pub fn document(view: &Examination) -> Document {
+    let mut sections: Vec<Section> = view.runs.iter().take(RUNS).filter_map(run_section).collect();
+    let more = view.runs.len().saturating_sub(RUNS);
+    let all_runs = [
+        (more > 0).then(|| Block::Text(format!("{} more are not listed; JSON has all.", units::plural(more, "run")))),
+        view.compare_command.clone().map(Block::Command),
+    ];
+    let export_settings = settings(view.exports.iter().map(|export| (export.path.as_str(), &export.settings)));
+    let rest = [
+        ("The runs side by side", all_runs.into_iter().flatten().collect()),
+        ("Files that cannot be used", unusable(view).into_iter().collect()),
+        ("Ranks", tables::ranks(view).into_iter().map(Block::Table).collect()),
+        ("Exports of nsys", tables::exports(view).into_iter().map(Block::Table).collect()),
+        ("Logs and topologies", tables::logs(view).into_iter().map(Block::Table).collect()),
+        ("More about the captures", export_settings.into_iter().chain(tables::notes(view)).map(Block::Details).collect::<Vec<_>>()),
+    ];
+    sections.extend(rest.into_iter().filter_map(|(heading, blocks)| Section::new(heading, blocks)));
+    Document {
+        title: title(view),
+        facts: facts(view),
+        headline: headline(view),
+        findings: view.findings.iter().map(|finding| note(view, finding)).collect(),
+        sections,
+        warnings: Vec::new(),
+        definitions: Vec::new(),
+        method: method(),
+    }
+}
+
+/// The run, or the folder that all files share.
+fn title(view: &Examination) -> String {
+    if let [run] = view.runs.as_slice() {
+        return run.name.clone();
+    }
+    let logs = view.inspector_logs.iter().map(|log| &log.path).chain(view.nccl_logs.iter().map(|log| &log.path));
+    let paths: Vec<&Path> = view.exports.iter().map(|export| &export.path).chain(logs).map(Path::new).collect();
+    let folder = paths.first().and_then(|first| first.ancestors().skip(1).find(|folder| paths.iter().all(|path| path.starts_with(folder))));
+    let name = folder.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "Captures".to_owned())
+}
+
+fn facts(view: &Examination) -> Vec<String> {
+    let kinds = [
+        (view.exports.len(), "export of nsys", "exports of nsys"),
+        (view.inspector_logs.len(), "Inspector log", "Inspector logs"),
+        (view.nccl_logs.len(), "NCCL log", "NCCL logs"),
+        (view.topologies.len(), "topology", "topologies"),
+        (view.unusable.len(), "file that cannot be used", "files that cannot be used"),
+    ];
+    kinds.into_iter().filter(|(n, ..)| *n > 0).map(|(n, one, several)| many(n, one, several)).collect()
+}
+
+fn many(n: usize, one: &str, several: &str) -> String {
+    format!("{} {}", units::count(n as u64), if n == 1 { one } else { several })
+}
+
+fn headline(view: &Examination) -> Vec<String> {
+    let (good, bad): (Vec<&Run>, Vec<&Run>) = view.runs.iter().partition(|run| run.problem.is_none());
+    let mut sentences = match (good.as_slice(), bad.as_slice()) {
+        ([], []) => vec!["There is no export of nsys with GPU work: no report can be made.".to_owned()],
+        ([run], []) => {
+            let mut sentences = vec![format!("A report of {} can be made: {}.", run.name, extent(run))];
+            sentences.extend(missing(run));
+            sentences
+        }
+        ([], [run]) => {
+            let fact = run.problem.as_ref().map_or("", |problem| problem.fact.as_str());
+            vec![format!("A report of {} stops with an error: {fact}.", run.name)]
+        }
+        (good, bad) => {
+            let complete = good.iter().filter(|run| run.numbers.iter().all(|number| number.state == State::Measured)).count();
+            let fails = if bad.is_empty() { String::new() } else { format!(", of {} not", bad.len()) };
+            vec![
+                format!("Reports of {} can be made{fails}.", many(good.len(), "run", "runs")),
+                format!("{complete} of them would have every number; what the others lack is said below."),
+            ]
+        }
+    };
+    if !view.unusable.is_empty() {
+        sentences.push(format!("{} cannot be used.", many(view.unusable.len(), "file", "files")));
+    }
+    sentences
+}
+
+/// `2 of 8 ranks, 5 steps from “Batch 5” on`.
+fn extent(run: &Run) -> String {
+    let ranks = match run.world_size {
+        Some(world) if world as usize != run.ranks.len() => format!("{} of {world} ranks", run.ranks.len()),
+        _ => units::plural(run.ranks.len(), "rank"),
+    };
+    let steps = match (run.steps.count, &run.steps.first) {
+        (Some(count), Some(first)) => format!("{} from “{first}” on", units::plural(count, "step")),
+        (Some(count), None) => units::plural(count, "step"),
+        (None, _) => "the whole capture as one step".to_owned(),
+    };
+    format!("{ranks}, {steps}")
+}
+
+/// What of the run's report is null or weaker.
+fn missing(run: &Run) -> Vec<String> {
+    let of = |state: State| run.numbers.iter().filter(|n| n.state == state).map(|n| n.name).collect::<Vec<_>>();
+    let say = |what: &str, names: Vec<&str>| (!names.is_empty()).then(|| format!("{what}: {}.", names.join("; ")));
+    let list: Vec<String> = [say("Null in it", of(State::Null)), say("There in part", of(State::Weaker))].into_iter().flatten().collect();
+    if list.is_empty() { vec!["Nothing is missing: every number is measured.".to_owned()] } else { list }
+}
+
+fn note(view: &Examination, finding: &Finding) -> Note {
+    let about: Vec<&str> = finding.about.iter().map(String::as_str).collect();
+    // Where there is only one run, it goes without saying.
+    let obvious = matches!(view.runs.as_slice(), [run] if about == [run.name.as_str()]);
+    let about = if obvious { String::new() } else { named(&about) };
+    Note {
+        level: match finding.severity {
+            Severity::High => Level::High,
+            Severity::Medium => Level::Medium,
+            Severity::Info => Level::Info,
+        },
+        text: format!("{} {}{about}", finding.title, finding.cost),
+        evidence: None,
+        advice: Some(finding.advice.clone()),
+    }
+}
+
+fn run_section(run: &Run) -> Option<Section> {
+    let entry = |number: &Number| Entry {
+        name: number.name.to_owned(),
+        text: match &number.why {
+            Some(why) => format!("{} ({why})", number.state.label()),
+            None => number.state.label().to_owned(),
+        },
+        tone: match number.state {
+            State::Measured => Tone::Good,
+            State::Weaker => Tone::Neutral,
+            State::Null => Tone::Bad,
+        },
+    };
+    let no_command = || {
+        let why = match &run.problem {
+            Some(problem) => format!("A report of these files stops with an error: {}.", problem.fact),
+            None => "A file's name cannot be printed as it is, so no command is proposed: rename it.".to_owned(),
+        };
+        Block::Text(why)
+    };
+    let from = run.steps.source.as_deref().filter(|source| *source != "default").map_or_else(String::new, |source| format!(" ({source})"));
+    let steps = run.steps.pattern.as_ref().map_or_else(String::new, |pattern| format!("; steps: {pattern}{from}"));
+    let ranks: Vec<u32> = run.ranks.iter().map(|rank| rank.rank).collect();
+    let mut blocks = vec![
+        run.command.clone().map_or_else(no_command, Block::Command),
+        Block::Text(format!("{}: rank {}{steps}", units::plural(run.reports.len(), "file"), rank_list(&ranks))),
+    ];
+    blocks.push(Block::Entries(run.numbers.iter().map(entry).collect()));
+    Section::new(&format!("Numbers of a report of {}", run.name), blocks)
+}
+
+fn unusable(view: &Examination) -> Option<Block> {
+    let entries: Vec<Entry> = view
+        .unusable
+        .iter()
+        .map(|file| Entry {
+            name: file.path.clone().unwrap_or_default(),
+            text: match &file.advice {
+                Some(advice) => format!("{}; {advice}", file.fact),
+                None => file.fact.clone(),
+            },
+            tone: Tone::Bad,
+        })
+        .collect();
+    (!entries.is_empty()).then_some(Block::Entries(entries))
+}
+
+fn method() -> Vec<String> {
+    vec![
+        "Rows were counted, nothing was measured. Steps and ranks are those that report finds with the same files; “in part” means that a \
+         number is there and says less than it could. Of a captured environment only NCCL and CUDA settings are read."
+            .to_owned(),
+    ]
+}
