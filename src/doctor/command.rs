@@ -11,6 +11,9 @@ use crate::text::{printable, shell_quote};
 /// More files than these are given as one pattern, if one names them exactly.
 const LISTED: usize = 8;
 
+/// More runs are hardly variants of one program.
+const COMPARED: usize = 12;
+
 /// `nsysnccl report` of a run with everything that belongs to it; `None` if it would fail, or if a path cannot be printed as it is.
 pub fn report(run: &Run, paths: &[PathBuf]) -> Option<Vec<String>> {
     let step = match (&run.problem, &run.steps.problem) {
@@ -45,7 +48,7 @@ pub fn report(run: &Run, paths: &[PathBuf]) -> Option<Vec<String>> {
 pub fn compare(runs: &[Run]) -> Option<Vec<String>> {
     let good: Vec<&Run> = runs.iter().filter(|run| run.problem.is_none()).collect();
     let names: BTreeSet<&str> = good.iter().map(|run| run.name.as_str()).collect();
-    if good.len() < 2 || names.len() < good.len() || names.iter().any(|name| name.contains(['/', '\\', '='])) {
+    if !(2..=COMPARED).contains(&good.len()) || names.len() < good.len() || names.iter().any(|name| name.contains(['/', '\\', '='])) {
         return None;
     }
     let mut words = vec!["nsysnccl".to_owned(), "compare".to_owned()];

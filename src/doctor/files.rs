@@ -54,7 +54,8 @@ pub fn list(paths: &[PathBuf]) -> Vec<Result<PathBuf>> {
             Ok(files) if files.is_empty() => errors.push(Error::input(path, "holds no file that nsysnccl reads").with_hint(
                 "name a folder with .sqlite exports, Inspector logs (.log, .jsonl, .prom), NCCL logs or topologies (.log, .txt)",
             )),
-            Ok(files) => found.extend(files),
+            // `./x` is `x`, and shorter in a command.
+            Ok(files) => found.extend(files.into_iter().map(|file| file.strip_prefix(".").map(Path::to_owned).unwrap_or(file))),
             Err(error) => errors.push(error),
         }
     }

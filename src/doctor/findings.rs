@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::numbers::ranks;
+use super::numbers::{alone, ranks};
 use super::view::{Export, InspectorLog, NcclLogFile, Run, TopologyFile};
 use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
 use crate::model::RankSource;
 use crate::text::shorten;
-use crate::units::{count, plural};
+use crate::units::count;
 use crate::warning::Severity;
 
 const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep";
@@ -202,11 +202,11 @@ fn steps(facts: &Facts<'_>) -> Option<Finding> {
 }
 
 fn few_steps(run: &Run) -> Option<Finding> {
-    let steps = run.steps.count.filter(|&steps| (1..ROUGH_STEPS).contains(&steps))?;
+    run.steps.count.filter(|&steps| (1..ROUGH_STEPS).contains(&steps))?;
     Some(finding(
         "few-steps",
         Severity::Info,
-        format!("Only {} a rank.", plural(steps, "step")),
+        format!("Fewer than {ROUGH_STEPS} steps of a rank were captured."),
         (&["steps"], "Medians rest on few values, and the interval of a comparison is rough."),
         format!(
             "Capture {} steps or more, e.g. between cudaProfilerStart and cudaProfilerStop with nsys profile --capture-range=cudaProfilerApi --capture-range-end=stop.",
@@ -252,9 +252,7 @@ fn graphs(facts: &Facts<'_>) -> Option<Finding> {
 fn no_communication(facts: &Facts<'_>) -> Option<Finding> {
     let run = facts.run;
     let any = run.ranks.iter().any(|rank| rank.comm_kernels + rank.graphs > 0);
-    // One rank of its own has nobody to talk to.
-    let alone = run.ranks.len() == 1 && run.world_size.is_none_or(|world| world == 1);
-    (!any && !alone && !run.ranks.is_empty()).then(|| {
+    (!any && !alone(run) && !run.ranks.is_empty()).then(|| {
         finding(
             "no-communication",
             Severity::Medium,
@@ -297,8 +295,8 @@ fn payloads(facts: &Facts<'_>) -> Option<Finding> {
         let title = "Only some NVTX domains were captured, and NCCL's is not among them.";
         (title.to_owned(), "Capture again with the domain NCCL in --nvtx-domain-include, or not in --nvtx-domain-exclude.".to_owned())
     } else {
-        let title = "NCCL's NVTX ranges are not there, although its kernels are.";
-        (title.to_owned(), format!("Capture again with {PROFILE} and NCCL 2.25 or newer; or {INSPECTOR}."))
+        let title = "NCCL's NVTX ranges are not there, although its kernels are: replaying a CUDA graph calls no NCCL function, and NCCL before 2.8.3 has no ranges.";
+        (title.to_owned(), format!("Run with {INSPECTOR}."))
     };
     let some = if without.len() < facts.exports.len() {
         format!(" ({} of {} exports)", without.len(), facts.exports.len())

@@ -99,6 +99,11 @@ fn communicating(run: &Run) -> usize {
     run.ranks.iter().filter(|rank| rank.comm_kernels > 0).count()
 }
 
+/// True for a run of one rank, which has nobody to communicate with.
+pub fn alone(run: &Run) -> bool {
+    run.ranks.len() == 1 && run.world_size.is_none_or(|world| world == 1)
+}
+
 fn has_graphs(run: &Run) -> bool {
     run.ranks.iter().any(|rank| rank.graphs > 0)
 }
@@ -122,6 +127,8 @@ fn steps(run: &Run, exports: &[Export]) -> Judged {
 fn shares(run: &Run) -> Judged {
     if has_graphs(run) {
         weaker("what runs inside CUDA graphs is unknown: times are lower bounds, ratios null")
+    } else if communicating(run) == 0 && alone(run) {
+        from("one rank: communication is 0")
     } else if communicating(run) == 0 {
         weaker("no communication kernel: communication is 0, its overlap null")
     } else {
@@ -136,6 +143,7 @@ fn copies(run: &Run) -> Judged {
 fn across(run: &Run) -> Judged {
     match communicating(run) {
         0 if has_graphs(run) => null("communication inside CUDA graphs is not seen"),
+        0 if alone(run) => null("one rank: it waits for nobody"),
         0 => null("no communication kernel"),
         1 => null("only one rank that communicates: nothing to match it with"),
         _ if run.captured_apart.is_some() => weaker("the ranks were captured at different times: it means nothing"),
@@ -145,9 +153,10 @@ fn across(run: &Run) -> Judged {
 }
 
 fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judged {
-    let across = across(run);
-    if across.0 == State::Null {
-        return across;
+    match across(run) {
+        (State::Null, _) if alone(run) => return null("one rank: no collective"),
+        (State::Null, why) => return (State::Null, why),
+        _ => {}
     }
     let sized = exports.iter().filter(|export| export.rows.nccl_sizes > 0).count();
     let logged = inspector.iter().any(|log| log.operations > 0);

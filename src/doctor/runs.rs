@@ -50,7 +50,8 @@ pub fn of(
     topologies: &[TopologyFile],
 ) -> Result<Vec<(Run, Vec<Export>)>> {
     let groups = grouped(exports.into_iter().map(|(path, contents)| member(path, contents)).collect());
-    let ids: Vec<Identity> = groups.iter().map(|members| Identity::of(members)).collect();
+    let mut ids: Vec<Identity> = groups.iter().map(|members| Identity::of(members)).collect();
+    tell_apart(&mut ids);
     let beside = Beside { inspector, nccl_logs, topologies };
     groups.into_iter().enumerate().map(|(at, members)| run(members, at, &ids, &beside)).collect()
 }
@@ -118,10 +119,23 @@ fn at_once(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> bool {
     a.zip(b).is_none_or(|(a, b)| a.0 <= b.1.saturating_add(SLACK_NS) && b.0 <= a.1.saturating_add(SLACK_NS))
 }
 
+/// Runs of one name get that of their folder too.
+fn tell_apart(ids: &mut [Identity]) {
+    let names: Vec<String> = ids.iter().map(|id| id.name.clone()).collect();
+    for (id, name) in ids.iter_mut().zip(&names) {
+        let folder = id.folder.file_name().map(|folder| folder.to_string_lossy());
+        if let (Some(folder), true) = (folder, names.iter().filter(|other| *other == name).count() > 1) {
+            id.shown = format!("{folder}-{name}");
+        }
+    }
+}
+
 /// What logs of a run have in common with its exports.
 struct Identity {
     folder: PathBuf,
     name: String,
+    /// The name by which it is told from the others.
+    shown: String,
     processes: BTreeSet<(u32, Option<String>)>,
     comms: BTreeSet<String>,
     captured: Option<(i64, i64)>,
@@ -132,9 +146,11 @@ impl Identity {
         let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
         let candidates = members.iter().flat_map(|member| &member.contents.report.candidates);
         let spans = || members.iter().filter_map(|member| member.captured);
+        let name = pipeline::run_name(&paths);
         Identity {
             folder: paths.first().and_then(|path| path.parent()).unwrap_or(Path::new("")).to_owned(),
-            name: pipeline::run_name(&paths),
+            shown: name.clone(),
+            name,
             processes: candidates.map(|c| (c.trace.pid, c.trace.hostname.clone())).collect(),
             comms: members.iter().flat_map(|member| &member.comms).map(|comm| logged_id(*comm)).collect(),
             captured: spans().map(|span| span.0).min().zip(spans().map(|span| span.1).max()),
@@ -212,7 +228,7 @@ fn run(members: Vec<Member>, at: usize, all: &[Identity], beside: &Beside<'_>) -
     let captured = reading.traces.iter().filter_map(|trace| CapturedAt::new(trace, span(trace)?)).collect();
     let ranks: Vec<Rank> = reading.traces.iter().map(|trace| rank(trace, &reading)).collect();
     let mut run = Run {
-        name: identity.name.clone(),
+        name: identity.shown.clone(),
         reports: paths.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
         world_size,
         ranks_missing: world_size.map_or_else(Vec::new, |world| pipeline::absent_ranks(world, ranks.iter().map(|rank| rank.rank))),

@@ -130,13 +130,17 @@ impl Printer {
     /// A command that can be copied from here: where it goes on in the next line, a backslash says so to the shell.
     fn command(&mut self, words: &[String]) {
         let mut line = String::new();
-        for word in words.iter().map(|word| text::printable(word)) {
+        let mut words = words.iter().map(|word| text::printable(word)).peekable();
+        while let Some(word) = words.next() {
+            // An option stays with its value.
+            let value = words.next_if(|next| word.starts_with("--") && !next.starts_with('-'));
+            let word = value.map_or_else(|| word.to_string(), |value| format!("{word} {value}"));
             // Room for the blank before the word and the backslash behind it.
-            if !line.is_empty() && line.width() + word.width() + 3 > self.style.width {
+            if line.is_empty() {
+                line = word;
+            } else if line.width() + word.width() + 3 > self.style.width {
                 self.line(&format!("{line} \\"), Ansi::new());
                 line = format!("    {word}");
-            } else if line.is_empty() {
-                line = word.into_owned();
             } else {
                 line = format!("{line} {word}");
             }

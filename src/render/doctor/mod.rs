@@ -7,7 +7,6 @@ use std::path::Path;
 
 use super::document::{Block, Document, Entry, Level, Note, Section};
 use super::table::Tone;
-use super::view::notes::named;
 use super::view::tables::{rank_list, settings};
 use super::{Format, Style, html, json, markdown, terminal, units};
 use crate::doctor::{Examination, Finding, Number, Run, State};
@@ -15,6 +14,9 @@ use crate::warning::Severity;
 
 /// Runs that have a section of their own.
 const RUNS: usize = 12;
+
+/// Files or runs that are named in one sentence.
+const NAMES: usize = 6;
 
 /// Prints an examination in a format; `style` matters to the terminal only.
 pub fn render(view: &Examination, format: Format, style: &Style) -> String {
@@ -32,7 +34,7 @@ pub fn document(view: &Examination) -> Document {
     let mut sections: Vec<Section> = view.runs.iter().take(RUNS).filter_map(run_section).collect();
     let more = view.runs.len().saturating_sub(RUNS);
     let all_runs = [
-        (more > 0).then(|| Block::Text(format!("{} more are not listed; JSON has all.", units::plural(more, "run")))),
+        (more > 0).then(|| Block::Text(format!("{} are not listed here; JSON has all.", many(more, "more run", "more runs")))),
         view.compare_command.clone().map(Block::Command),
     ];
     let export_settings = settings(view.exports.iter().map(|export| (export.path.as_str(), &export.settings)));
@@ -102,7 +104,11 @@ fn headline(view: &Examination) -> Vec<String> {
             let fails = if bad.is_empty() { String::new() } else { format!(", of {} not", bad.len()) };
             vec![
                 format!("Reports of {} can be made{fails}.", many(good.len(), "run", "runs")),
-                format!("{complete} of them would have every number; what the others lack is said below."),
+                match complete {
+                    0 => "None of them would have every number; what they lack is said below.".to_owned(),
+                    n if n == good.len() => "Nothing is missing: every number is measured.".to_owned(),
+                    n => format!("{n} of them would have every number; what the others lack is said below."),
+                },
             ]
         }
     };
@@ -138,14 +144,14 @@ fn note(view: &Examination, finding: &Finding) -> Note {
     let about: Vec<&str> = finding.about.iter().map(String::as_str).collect();
     // Where there is only one run, it goes without saying.
     let obvious = matches!(view.runs.as_slice(), [run] if about == [run.name.as_str()]);
-    let about = if obvious { String::new() } else { named(&about) };
+    let about = if obvious { String::new() } else { format!("{}: ", listed(&about)) };
     Note {
         level: match finding.severity {
             Severity::High => Level::High,
             Severity::Medium => Level::Medium,
             Severity::Info => Level::Info,
         },
-        text: format!("{} {}{about}", finding.title, finding.cost),
+        text: format!("{about}{} {}", finding.title, finding.cost),
         evidence: None,
         advice: Some(finding.advice.clone()),
     }
@@ -171,8 +177,11 @@ fn run_section(run: &Run) -> Option<Section> {
         };
         Block::Text(why)
     };
-    let from = run.steps.source.as_deref().filter(|source| *source != "default").map_or_else(String::new, |source| format!(" ({source})"));
-    let steps = run.steps.pattern.as_ref().map_or_else(String::new, |pattern| format!("; steps: {pattern}{from}"));
+    let steps = match (&run.steps.pattern, &run.steps.source) {
+        (Some(_), Some(source)) if source == "default" => "; steps by the default pattern".to_owned(),
+        (Some(pattern), Some(source)) => format!("; steps: {pattern} ({source})"),
+        _ => String::new(),
+    };
     let ranks: Vec<u32> = run.ranks.iter().map(|rank| rank.rank).collect();
     let mut blocks = vec![
         run.command.clone().map_or_else(no_command, Block::Command),
@@ -182,20 +191,31 @@ fn run_section(run: &Run) -> Option<Section> {
     Section::new(&format!("Numbers of a report of {}", run.name), blocks)
 }
 
+/// Files with the same trouble are named together.
 fn unusable(view: &Examination) -> Option<Block> {
-    let entries: Vec<Entry> = view
-        .unusable
-        .iter()
-        .map(|file| Entry {
-            name: file.path.clone().unwrap_or_default(),
-            text: match &file.advice {
-                Some(advice) => format!("{}; {advice}", file.fact),
-                None => file.fact.clone(),
-            },
-            tone: Tone::Bad,
-        })
-        .collect();
+    let mut kinds: Vec<(String, Vec<&str>)> = Vec::new();
+    for file in &view.unusable {
+        let text = match &file.advice {
+            Some(advice) => format!("{}; {advice}", file.fact),
+            None => file.fact.clone(),
+        };
+        let name = file.path.as_deref().unwrap_or_default();
+        match kinds.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, names)) => names.push(name),
+            None => kinds.push((text, vec![name])),
+        }
+    }
+    let entries: Vec<Entry> = kinds.into_iter().map(|(text, names)| Entry { name: listed(&names), text, tone: Tone::Bad }).collect();
     (!entries.is_empty()).then_some(Block::Entries(entries))
+}
+
+/// The first few names.
+fn listed(names: &[&str]) -> String {
+    let shown = names[..names.len().min(NAMES)].join(", ");
+    match names.len().saturating_sub(NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 fn method() -> Vec<String> {

@@ -64,7 +64,7 @@ pub(in crate::render) fn warnings(warnings: &[Warning]) -> Vec<Note> {
 }
 
 /// ` (a.sqlite, b.sqlite and 6 more)`.
-pub(in crate::render) fn named(reports: &[&str]) -> String {
+fn named(reports: &[&str]) -> String {
     match reports {
         [] => String::new(),
         [one] => format!(" ({one})"),
