@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::numbers::{alone, ranks};
+use super::numbers::{alone, has_log, ranks};
 use super::view::{Export, InspectorLog, NcclLogFile, Run, TopologyFile};
 use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
@@ -279,7 +279,8 @@ fn rank_without_communication(run: &Run) -> Option<Finding> {
 fn payloads(facts: &Facts<'_>) -> Option<Finding> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     let without: Vec<&Export> = facts.exports.iter().filter(|export| export.rows.comm_kernels > 0 && export.rows.nccl_sizes == 0).collect();
-    if !talks || without.is_empty() || facts.inspector.iter().any(|log| log.operations > 0) {
+    // Inspector knows the sizes too.
+    if !talks || without.is_empty() || facts.run.ranks.iter().all(|rank| has_log(facts.inspector, rank)) {
         return None;
     }
     let again = format!("Export again (no new capture is needed): {EXPORT}");
@@ -327,9 +328,7 @@ fn no_inspector(facts: &Facts<'_>) -> Option<Finding> {
 }
 
 fn inspector_ranks(facts: &Facts<'_>) -> Option<Finding> {
-    let writers = || facts.inspector.iter().flat_map(|log| &log.writers);
-    let without: Vec<u32> =
-        facts.run.ranks.iter().filter(|rank| !writers().any(|writer| writer.pid == Some(rank.pid))).map(|rank| rank.rank).collect();
+    let without: Vec<u32> = facts.run.ranks.iter().filter(|rank| !has_log(facts.inspector, rank)).map(|rank| rank.rank).collect();
     (!facts.inspector.is_empty() && !without.is_empty()).then(|| {
         finding(
             "inspector-log-missing",

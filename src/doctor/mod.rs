@@ -16,7 +16,7 @@ mod view;
 use std::path::PathBuf;
 
 pub use findings::Finding;
-pub use numbers::{Number, State};
+pub use numbers::{Number, State, alone};
 pub use view::*;
 
 use crate::{Error, Result};

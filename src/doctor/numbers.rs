@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::view::{Export, InspectorLog, NcclLogFile, Run};
+use super::view::{Export, InspectorLog, NcclLogFile, Rank, Run};
+use crate::ingest::nsys::file_name;
 
 /// Whether a report has a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -158,20 +159,29 @@ fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judg
         (State::Null, why) => return (State::Null, why),
         _ => {}
     }
-    let sized = exports.iter().filter(|export| export.rows.nccl_sizes > 0).count();
-    let logged = inspector.iter().any(|log| log.operations > 0);
-    match (sized, logged) {
-        (0, false) => null("NCCL's ranges carry no payloads, and there is no Inspector log"),
-        (0, true) => from("sizes from Inspector"),
-        (n, false) if n < exports.len() => weaker(format!("{n} of {} exports carry payloads", exports.len())),
-        _ => from("sizes from payloads"),
+    let talking: Vec<&Rank> = run.ranks.iter().filter(|rank| rank.comm_kernels > 0).collect();
+    let payloads = |rank: &Rank| exports.iter().any(|export| export.rows.nccl_sizes > 0 && file_name(export.path.as_ref()) == rank.report);
+    let known = talking.iter().filter(|rank| payloads(rank) || has_log(inspector, rank)).count();
+    // A collective has a size if it is known on every rank.
+    match known {
+        0 => null("NCCL's ranges carry no payloads, and there is no Inspector log"),
+        1 => null("sizes are known on one rank only, and a collective has one if all its ranks do"),
+        n if n < talking.len() => {
+            weaker(format!("sizes are known on {n} of {} ranks, and a collective has one if all its ranks do", talking.len()))
+        }
+        _ if talking.iter().all(|rank| payloads(rank)) => from("sizes from payloads"),
+        _ => from("sizes from Inspector"),
     }
+}
+
+/// True if the rank's process logged operations with Inspector.
+pub fn has_log(inspector: &[&InspectorLog], rank: &Rank) -> bool {
+    inspector.iter().flat_map(|log| &log.writers).any(|writer| writer.pid == Some(rank.pid) && writer.operations > 0)
 }
 
 fn beside(run: &Run, inspector: &[&InspectorLog]) -> Judged {
     let logged: u64 = inspector.iter().map(|log| log.operations).sum();
-    let with_log = |pid: u32| inspector.iter().flat_map(|log| &log.writers).any(|writer| writer.pid == Some(pid));
-    let without: Vec<u32> = run.ranks.iter().filter(|rank| !with_log(rank.pid)).map(|rank| rank.rank).collect();
+    let without: Vec<u32> = run.ranks.iter().filter(|rank| !has_log(inspector, rank)).map(|rank| rank.rank).collect();
     if inspector.is_empty() {
         null("no Inspector log of its processes")
     } else if logged == 0 {
