@@ -234,7 +234,7 @@ const MISSING: &[Missing] = &[
     ("no-nccl-log", |c| c.nccl_log = vec![], &[("transport", State::Weaker)], "NCCL_DEBUG=INFO"),
     ("nccl-log-without-channels", |c| c.nccl_log.retain(|line| !line.contains("Channel")), &[("transport", State::Weaker)], "P2P,SHM,NET"),
     ("no-topology", |c| c.topology = "", &[("transport", State::Weaker)], "nvidia-smi topo -m > topo.txt"),
-    ("ranks-missing", |c| c.world = 4, &[("across", State::Weaker)], "--output=NAME_%q{RANK}"),
+    ("ranks-missing", |c| c.world = 4, &[("across", State::Weaker), ("bandwidth", State::Null)], "--output=NAME_%q{RANK}"),
     (
         "rank-unknown",
         |c| {

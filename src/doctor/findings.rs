@@ -133,7 +133,7 @@ fn ranks_missing(run: &Run) -> Option<Finding> {
     let world = run.world_size.filter(|_| !run.ranks_missing.is_empty())?;
     let missing = ranks(&run.ranks_missing);
     let across = if run.ranks.len() > 1 {
-        "The step time of the run is that of the slowest rank here, and the rank that the others wait for may be one that is not."
+        "The step time of the run is that of the slowest rank here, the rank that the others wait for may be one that is not, and bandwidths are null on communicators that are not whole."
     } else {
         "Waiting, last ranks, clocks and bandwidth are null: they need a second rank."
     };

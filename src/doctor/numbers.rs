@@ -159,6 +159,9 @@ fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judg
         (State::Null, why) => return (State::Null, why),
         _ => {}
     }
+    if run.captures_miss_ranks && run.whole_communicators == 0 {
+        return null("ranks are missing, so that how many take part in a collective is not known");
+    }
     let talking: Vec<&Rank> = run.ranks.iter().filter(|rank| rank.comm_kernels > 0).collect();
     let payloads = |rank: &Rank| exports.iter().any(|export| export.rows.nccl_sizes > 0 && file_name(export.path.as_ref()) == rank.report);
     let known = talking.iter().filter(|rank| payloads(rank) || has_log(inspector, rank)).count();
@@ -169,6 +172,7 @@ fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judg
         n if n < talking.len() => {
             weaker(format!("sizes are known on {n} of {} ranks, and a collective has one if all its ranks do", talking.len()))
         }
+        _ if run.captures_miss_ranks => weaker("only on communicators whose ranks are all here"),
         _ if talking.iter().all(|rank| payloads(rank)) => from("sizes from payloads"),
         _ => from("sizes from Inspector"),
     }

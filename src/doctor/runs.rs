@@ -227,12 +227,15 @@ fn run(members: Vec<Member>, at: usize, all: &[Identity], beside: &Beside<'_>) -
     let span = |trace: &RankTrace| reading.work.get(&key(trace)).and_then(|work| work.span);
     let captured = reading.traces.iter().filter_map(|trace| CapturedAt::new(trace, span(trace)?)).collect();
     let ranks: Vec<Rank> = reading.traces.iter().map(|trace| rank(trace, &reading)).collect();
+    let traced = reading.traces.iter().filter_map(|trace| trace.world_size).max();
     let mut run = Run {
         name: identity.shown.clone(),
         reports: paths.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
         world_size,
         ranks_missing: world_size.map_or_else(Vec::new, |world| pipeline::absent_ranks(world, ranks.iter().map(|rank| rank.rank))),
+        captures_miss_ranks: traced.is_some_and(|world| world as usize > ranks.len()),
         ranks,
+        whole_communicators: whole_communicators(&reading.traces),
         steps: reading.steps,
         processes_without_steps: reading.without_steps,
         captured_apart: pipeline::captured_apart(captured).map(|warning| warning.message),
@@ -246,6 +249,14 @@ fn run(members: Vec<Member>, at: usize, all: &[Identity], beside: &Beside<'_>) -
     run.numbers = numbers::of(&run, &exports, &inspector, &nccl_logs);
     run.command = command::report(&run, &paths);
     Ok((run, exports))
+}
+
+fn whole_communicators(traces: &[RankTrace]) -> usize {
+    let mut joined: BTreeMap<(u64, u32), BTreeSet<u32>> = BTreeMap::new();
+    for init in traces.iter().flat_map(|trace| &trace.comm_inits).filter(|init| init.n_ranks > 1) {
+        joined.entry((init.comm, init.n_ranks)).or_default().insert(init.rank);
+    }
+    joined.into_iter().filter(|((_, n_ranks), ranks)| *n_ranks as usize == ranks.len()).count()
 }
 
 fn key(trace: &RankTrace) -> (usize, u32, u32) {

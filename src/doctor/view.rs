@@ -52,6 +52,11 @@ pub struct Run {
     pub world_size: Option<u32>,
     /// Ranks that are in none of the exports.
     pub ranks_missing: Vec<u32>,
+    /// Communicators of several ranks that were made during the capture by ranks that are all here.
+    pub whole_communicators: usize,
+    /// True if the captures themselves say that ranks are missing, not only a log.
+    #[serde(skip)]
+    pub captures_miss_ranks: bool,
     /// How steps are found.
     pub steps: Steps,
     /// Processes with GPU work that have no step ranges although others have: `report` leaves them out.
