@@ -82,7 +82,7 @@ fn what_was_left_out_is_named_and_verbose_tells_the_rest() {
 
 #[test]
 fn every_command_has_a_man_page_with_its_options() {
-    for (command, option) in [("report", "nccl\\-log"), ("compare", "gate"), ("inspect", "against")] {
+    for (command, option) in [("report", "nccl\\-log"), ("compare", "gate"), ("inspect", "against"), ("doctor", "threads")] {
         let [page, _] = said(&["man", command], 0);
         assert!(page.contains(option) && page.contains(&format!("nsysnccl\\-{command}")), "{page}");
     }

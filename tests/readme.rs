@@ -44,6 +44,15 @@ fn compare_prints_what_the_readme_shows() {
     assert!(output.starts_with(&shown), "README.md shows:\n{shown}\n\nprinted:\n{output}");
 }
 
+#[test]
+fn doctor_prints_what_the_readme_shows() {
+    let readme = readme();
+    let output = run(&["doctor", "examples/shm"]);
+    let (first, further) = (block(&readme, "doctor"), block(&readme, "doctor-numbers"));
+    assert!(output.starts_with(&first), "README.md shows:\n{first}\n\nprinted:\n{output}");
+    assert!(output.contains(&format!("\n{further}\n")), "README.md shows:\n{further}\n\nprinted:\n{output}");
+}
+
 /// Every option that the README names is one that the program knows.
 #[test]
 fn commands_in_the_readme_use_options_that_exist() {

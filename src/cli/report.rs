@@ -159,9 +159,9 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         reports.extend(logs.extract_if(.., |path| path.extension().is_some_and(|ending| ending == "sqlite")));
     }
     if reports.is_empty() {
-        return Err(
-            Error::usage("no report was named").with_hint("nsysnccl report REPORT.sqlite... --inspector PATH... --nccl-log FILE...")
-        );
+        return Err(Error::usage("no report was named").with_hint(
+            "nsysnccl report REPORT.sqlite... --inspector PATH... --nccl-log FILE...; nsysnccl doctor FOLDER proposes the command",
+        ));
     }
     let paths = super::inputs::expand(&reports)?;
     let options = Options {

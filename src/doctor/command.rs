@@ -46,7 +46,12 @@ pub fn report(run: &Run, paths: &[PathBuf]) -> Option<Vec<String>> {
 
 /// `nsysnccl compare` of the runs that can be reported on, if there are several.
 pub fn compare(runs: &[Run]) -> Option<Vec<String>> {
-    let good: Vec<&Run> = runs.iter().filter(|run| run.problem.is_none()).collect();
+    let mut good: Vec<&Run> = runs.iter().filter(|run| run.problem.is_none()).collect();
+    // The first is the baseline: the plain program among its changes, if there is one.
+    let plain = good.iter().position(|run| good.iter().all(|other| other.name.starts_with(&run.name)));
+    if let Some(at) = plain {
+        good[..=at].rotate_right(1);
+    }
     let names: BTreeSet<&str> = good.iter().map(|run| run.name.as_str()).collect();
     if !(2..=COMPARED).contains(&good.len()) || names.len() < good.len() || names.iter().any(|name| name.contains(['/', '\\', '='])) {
         return None;

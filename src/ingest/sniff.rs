@@ -67,7 +67,11 @@ pub fn require_sqlite(path: &Path) -> Result<u64> {
         _ => Error::input(path, format!("cannot be opened: {e}")),
     })?;
     if metadata.is_dir() {
-        return Err(Error::input(path, "is a folder").with_hint("name the .sqlite files in it"));
+        let look = format!(
+            "name the .sqlite files in it; what is there, and which command fits, says: nsysnccl doctor {}",
+            text::shell_quote(&path.to_string_lossy())
+        );
+        return Err(Error::input(path, "is a folder").with_hint(look));
     }
     if !metadata.is_file() {
         return Err(Error::input(path, "is a pipe or a device, and a report is read back and forth").with_hint("save it as a file first"));

@@ -163,6 +163,7 @@ fn one_of_everything() -> Report {
     for (severity, message) in [(2, "usual"), (3, "lost events")] {
         report.row("DIAGNOSTIC_EVENT", &[("timestamp", 1.into()), ("severity", severity.into()), ("text", text(message))]);
     }
+    report.row("ANALYSIS_DETAILS", &[("globalVid", 1.into()), ("duration", 900.into())]);
     report
 }
 
@@ -199,6 +200,9 @@ const GOLDEN: &[(&str, &[&str])] = &[
     ("probe/gpus", &["3|NVIDIA H200|"]),
     ("probe/devices", &["3|0|7"]),
     ("probe/diagnostics", &["lost events"]),
+    ("probe/notes", &["3|lost events|1", "2|usual|1"]),
+    ("probe/api_calls", &["4"]),
+    ("probe/duration", &["900"]),
 ];
 
 #[test]

@@ -136,7 +136,8 @@ fn extent(run: &Run) -> String {
 fn missing(run: &Run) -> Vec<String> {
     let of = |state: State| run.numbers.iter().filter(|n| n.state == state).map(|n| n.name).collect::<Vec<_>>();
     let say = |what: &str, names: Vec<&str>| (!names.is_empty()).then(|| format!("{what}: {}.", names.join("; ")));
-    let list: Vec<String> = [say("Null in it", of(State::Null)), say("There in part", of(State::Weaker))].into_iter().flatten().collect();
+    let list: Vec<String> =
+        [say("What it lacks", of(State::Null)), say("What it has in part", of(State::Weaker))].into_iter().flatten().collect();
     if list.is_empty() { vec!["Nothing is missing: every number is measured.".to_owned()] } else { list }
 }
 
