@@ -155,7 +155,7 @@ fn pid(rank: u32) -> u32 {
 }
 
 fn examine(folder: &Path) -> Examination {
-    doctor::examine(&[folder.to_owned()], || ()).expect("something usable")
+    doctor::examine(&doctor::list(&[folder.to_owned()]), || ()).expect("something usable")
 }
 
 fn ids(view: &Examination) -> Vec<&str> {
@@ -485,7 +485,7 @@ fn what_is_said_of_synthetic_captures_is_what_report_does() {
 fn what_is_said_of_real_captures_is_what_report_does() {
     let Some(data) = captures() else { return };
     for part in ["shm", "socket", "collectives", "graph", "onefile", "nvlink", "nvlink-truth", "tensor-parallel", "gpumetrics"] {
-        let view = doctor::examine(&[data.join(part), data.join("topo/h200_2gpu_nvlink.txt")], || ()).expect("usable");
+        let view = doctor::examine(&doctor::list(&[data.join(part), data.join("topo/h200_2gpu_nvlink.txt")]), || ()).expect("usable");
         agrees(&view, part);
     }
 }
@@ -623,6 +623,12 @@ fn logs_go_to_the_run_that_wrote_them() {
     assert!(a.nccl_logs[0].contains("/a/") && b.nccl_logs[0].contains("/b/"), "{:?} {:?}", a.nccl_logs, b.nccl_logs);
     // The only topology is that of both.
     assert!(a.topology.is_some() && a.topology == b.topology);
+    // Another one in neither folder changes nothing for the run that has its own beside it; the other's machine is no longer clear.
+    std::fs::write(at("other.txt"), Capture::complete().topology).expect("a matrix");
+    let view = examine(folder.path());
+    assert!(view.runs[0].topology.is_some() && view.runs[1].topology.is_none(), "{:#?}", view.runs);
+    let unclear = view.findings.iter().find(|finding| finding.id == "no-topology").expect("the finding");
+    assert!(unclear.title.contains("not clear") && unclear.about == ["b-run"], "{unclear:#?}");
 }
 
 #[test]

@@ -48,9 +48,13 @@ pub fn run(args: &DoctorArgs) -> Result<Outcome> {
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|e| Error::usage(format!("--threads {threads}: threads cannot be started: {e}")))?;
-    let progress = Progress::new(paths.len() as u64, "looking into files", args.output.quiet);
-    let examined = pool.install(|| doctor::examine(&paths, || progress.tick()))?;
+    let files = doctor::list(&paths);
+    let progress = Progress::new(files.len() as u64, "looking into files", args.output.quiet);
+    let examined = pool.install(|| doctor::examine(&files, || progress.tick()))?;
     drop(progress);
+    for file in files.iter().flatten() {
+        args.output.tell(|| format!("looked into {}", file.display()));
+    }
     args.output.emit(|format, style| Ok(render::doctor::render(&examined, format, &style)))?;
     Ok(Outcome::Done)
 }

@@ -53,6 +53,8 @@ pub struct Facts<'a> {
     pub nccl_logs: &'a [&'a NcclLogFile],
     /// The topology of its machine.
     pub topology: Option<&'a TopologyFile>,
+    /// Topologies that may be its machine's, where that is not clear.
+    pub topologies: usize,
 }
 
 /// A finding about a run; `costs` are the numbers and what happens to them.
@@ -358,15 +360,18 @@ fn no_nccl_log(facts: &Facts<'_>) -> Option<Finding> {
 
 fn no_topology(facts: &Facts<'_>) -> Option<Finding> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
-    (talks && facts.topology.is_none()).then(|| {
-        finding(
-            "no-topology",
-            Severity::Info,
-            "There is no topology of the machine.",
-            (&["transport"], "Whether the GPUs could reach each other by a better way than they do is not known."),
-            "On the machine: nvidia-smi topo -m > topo.txt; give the file to --topo.",
-        )
-    })
+    if !talks || facts.topology.is_some() {
+        return None;
+    }
+    let (title, advice) = match facts.topologies {
+        0 => ("There is no topology of the machine.", "On the machine: nvidia-smi topo -m > topo.txt; give the file to --topo."),
+        _ => (
+            "Which of several topologies is that of the machine is not clear.",
+            "Give it to --topo, or put it into the folder of the exports.",
+        ),
+    };
+    let costs: (&[&str], &str) = (&["transport"], "Whether the GPUs could reach each other by a better way than they do is not known.");
+    Some(finding("no-topology", Severity::Info, title, costs, advice))
 }
 
 fn topology_without_nvlink(topology: Option<&TopologyFile>) -> Option<Finding> {

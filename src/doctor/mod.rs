@@ -15,6 +15,7 @@ mod view;
 
 use std::path::PathBuf;
 
+pub use files::list;
 pub use findings::Finding;
 pub use numbers::{Number, State, alone};
 pub use view::*;
@@ -24,13 +25,12 @@ use crate::{Error, Result};
 /// Files that are named in an error, at most.
 const NAMED: usize = 20;
 
-/// Looks into every file behind `paths`; folders are searched. `tick` is called once for each file that was read.
+/// Looks into every file of a [`list`]. `tick` is called once for each that was read.
 ///
 /// # Errors
 /// Nothing in the files can be used.
-pub fn examine(paths: &[PathBuf], tick: impl Fn() + Sync) -> Result<Examination> {
-    let listed = files::list(paths);
-    let files::Read { exports, inspector, nccl_logs, topologies, unusable } = files::read(&listed, &tick)?;
+pub fn examine(listed: &[Result<PathBuf>], tick: impl Fn() + Sync) -> Result<Examination> {
+    let files::Read { exports, inspector, nccl_logs, topologies, unusable } = files::read(listed, &tick)?;
     if exports.is_empty() && inspector.is_empty() && nccl_logs.is_empty() && topologies.is_empty() {
         return Err(nothing_usable(&unusable));
     }

@@ -203,7 +203,7 @@ fn transport(run: &Run, nccl_logs: &[&NcclLogFile]) -> Judged {
     match (nccl_logs.iter().any(|log| log.connections > 0), &run.topology) {
         (true, Some(_)) => measured(),
         (true, None) => weaker("what is used, not what would be possible: no topology"),
-        (false, None) if nccl_logs.is_empty() => null("neither an NCCL log nor a topology"),
+        (false, None) if nccl_logs.is_empty() => null("neither an NCCL log nor a topology of its machine"),
         (false, None) => weaker("the NCCL log names no channel"),
         (false, Some(_)) => weaker("what is possible, not what is used: no NCCL log with channels"),
     }

@@ -371,11 +371,19 @@ pub fn assemble(
     unusable: &[Error],
 ) -> Examination {
     let mut found: Vec<Finding> = Vec::new();
+    let with_links = topologies.iter().filter(|topology| topology.links.is_some()).count();
     for (run, exports) in &runs {
         let logs: Vec<&InspectorLog> = inspector_logs.iter().filter(|log| run.inspector.contains(&log.path)).collect();
         let nccl: Vec<&NcclLogFile> = nccl_logs.iter().filter(|log| run.nccl_logs.contains(&log.path)).collect();
         let topology = topologies.iter().find(|topology| Some(&topology.path) == run.topology.as_ref());
-        found.extend(findings::of_run(&findings::Facts { run, exports, inspector: &logs, nccl_logs: &nccl, topology }));
+        found.extend(findings::of_run(&findings::Facts {
+            run,
+            exports,
+            inspector: &logs,
+            nccl_logs: &nccl,
+            topology,
+            topologies: with_links,
+        }));
     }
     let (runs, exports): (Vec<Run>, Vec<Vec<Export>>) = runs.into_iter().unzip();
     let attached = |path: &String| runs.iter().any(|run| run.inspector.contains(path) || run.nccl_logs.contains(path));

@@ -206,7 +206,11 @@ fn unusable(view: &Examination) -> Option<Block> {
             None => kinds.push((text, vec![name])),
         }
     }
-    let entries: Vec<Entry> = kinds.into_iter().map(|(text, names)| Entry { name: listed(&names), text, tone: Tone::Bad }).collect();
+    let entry = |(text, names): (String, Vec<&str>)| {
+        let text = if names.len() > 1 { format!("each {text}") } else { text };
+        Entry { name: listed(&names), text, tone: Tone::Bad }
+    };
+    let entries: Vec<Entry> = kinds.into_iter().map(entry).collect();
     (!entries.is_empty()).then_some(Block::Entries(entries))
 }
 
