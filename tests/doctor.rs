@@ -185,8 +185,10 @@ fn a_complete_capture_lacks_nothing() {
     );
 }
 
-/// What is changed, the finding that it gives, numbers that it takes away, and a part of the advice.
-type Missing = (&'static str, fn(&mut Capture), &'static [(&'static str, State)], &'static str);
+type Change = fn(&mut Capture);
+
+/// The finding that a change gives, the change, numbers that it takes away, and a part of the advice.
+type Missing = (&'static str, Change, &'static [(&'static str, State)], &'static str);
 
 const MISSING: &[Missing] = &[
     ("no-nvtx", |c| (c.step, c.nccl_ranges) = ("", false), &[("steps", State::Weaker)], "nsys profile --trace=cuda,nvtx"),
@@ -369,7 +371,7 @@ fn missing_payloads_are_told_by_their_cause() {
         let finding = view.findings.into_iter().find(|finding| finding.id == "no-payloads").expect("the finding");
         format!("{} {}", finding.title, finding.advice)
     };
-    let cases: [(fn(&mut Capture), &str); 5] = [
+    let cases: [(Change, &str); 5] = [
         (
             |c| {
                 c.payloads = Payloads::None;

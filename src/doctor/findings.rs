@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::numbers::{alone, has_log, ranks};
+use super::numbers::{alone, has_log};
 use super::view::{Export, InspectorLog, NcclLogFile, Run, TopologyFile};
 use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
 use crate::model::RankSource;
 use crate::text::shorten;
-use crate::units::count;
+use crate::units::{count, rank_list};
 use crate::warning::Severity;
 
 const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep";
@@ -133,7 +133,7 @@ fn captured_apart(run: &Run) -> Option<Finding> {
 
 fn ranks_missing(run: &Run) -> Option<Finding> {
     let world = run.world_size.filter(|_| !run.ranks_missing.is_empty())?;
-    let missing = ranks(&run.ranks_missing);
+    let missing = rank_list(&run.ranks_missing);
     let across = if run.ranks.len() > 1 {
         "The step time of the run is that of the slowest rank here, the rank that the others wait for may be one that is not, and bandwidths are null on communicators that are not whole."
     } else {
@@ -271,7 +271,7 @@ fn rank_without_communication(run: &Run) -> Option<Finding> {
         finding(
             "rank-without-communication",
             Severity::Medium,
-            format!("Rank {} ran no communication kernel, although others did.", ranks(&silent)),
+            format!("Rank {} ran no communication kernel, although others did.", rank_list(&silent)),
             (&["across"], "Its clock cannot be aligned with the others', and it waits for nobody."),
             "Capture the same steps on every rank: let all ranks call cudaProfilerStart at the same step.",
         )
@@ -335,7 +335,7 @@ fn inspector_ranks(facts: &Facts<'_>) -> Option<Finding> {
         finding(
             "inspector-log-missing",
             Severity::Info,
-            format!("Rank {} wrote no Inspector log, although others did.", ranks(&without)),
+            format!("Rank {} wrote no Inspector log, although others did.", rank_list(&without)),
             (&["inspector"], "Its kernels are not paired, and waiting in the rest of the run is not known."),
             "Look for <host>-pid<pid>.log in NCCL_INSPECTOR_DUMP_DIR of that rank; a process that ends within the dump interval (NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS) after its last operation loses it.",
         )

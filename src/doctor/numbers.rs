@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::view::{Export, InspectorLog, NcclLogFile, Rank, Run};
 use crate::ingest::nsys::file_name;
+use crate::units::rank_list;
 
 /// Whether a report has a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -195,7 +196,7 @@ fn beside(run: &Run, inspector: &[&InspectorLog]) -> Judged {
     } else if without.is_empty() {
         measured()
     } else {
-        weaker(format!("no log of rank {}", ranks(&without)))
+        weaker(format!("no log of rank {}", rank_list(&without)))
     }
 }
 
@@ -206,15 +207,5 @@ fn transport(run: &Run, nccl_logs: &[&NcclLogFile]) -> Judged {
         (false, None) if nccl_logs.is_empty() => null("neither an NCCL log nor a topology of its machine"),
         (false, None) => weaker("the NCCL log names no channel"),
         (false, Some(_)) => weaker("what is possible, not what is used: no NCCL log with channels"),
-    }
-}
-
-/// The first few numbers: `1, 2, 3 and 5 more`.
-pub fn ranks(list: &[u32]) -> String {
-    const SHOWN: usize = 8;
-    let shown = list.iter().take(SHOWN).map(u32::to_string).collect::<Vec<_>>().join(", ");
-    match list.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
     }
 }

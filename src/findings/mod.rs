@@ -1,6 +1,7 @@
 //! What explains the run, each with its evidence and what to try, from the finished numbers of a report.
 
 mod communication;
+mod shared_gpu;
 mod straggler;
 
 use serde_json::{Map, Value};
@@ -14,6 +15,7 @@ pub fn find(report: &Report) -> Vec<Finding> {
     let mut list = Vec::new();
     list.extend(straggler::straggler(report));
     list.extend(straggler::imbalance(report));
+    list.extend(shared_gpu::shared_gpu(report));
     list.extend(communication::share(report));
     list.extend(communication::tiny_messages(report));
     list.extend(communication::end_spread(report));
@@ -37,12 +39,13 @@ pub fn weigh_transport(mut finding: Finding, report: &Report) -> Finding {
     finding
 }
 
-/// The order in which findings are printed: severity, then cost, causes before effects, then name.
+/// The order in which findings are printed: severity, then what spoils the measurement, then cost, causes before effects, then name.
 pub fn sort(list: &mut [Finding]) {
     let cost = |f: &Finding| f.evidence.get("cost_of_step").and_then(Value::as_f64).unwrap_or(0.0);
+    let spoils = |f: &Finding| f.id == "shared-gpu";
     let effect = |f: &Finding| f.id == "exposed-communication";
     list.sort_by(|a, b| {
-        let by_weight = a.severity.cmp(&b.severity).then(cost(b).total_cmp(&cost(a)));
+        let by_weight = a.severity.cmp(&b.severity).then(spoils(b).cmp(&spoils(a))).then(cost(b).total_cmp(&cost(a)));
         by_weight.then(effect(a).cmp(&effect(b))).then_with(|| a.id.cmp(&b.id))
     });
 }

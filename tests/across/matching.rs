@@ -284,6 +284,7 @@ fn matching_is_linear_in_the_number_of_operations() {
             pid: rank,
             device: 0,
             gpu: None,
+            gpu_uuid: None,
             hostname: None,
             epoch_ns: Some(0),
             ops,

@@ -34,8 +34,8 @@ pub struct Metadata {
     pub world_size: Option<u32>,
     /// NCCL and CUDA settings of the environment.
     pub settings: BTreeMap<String, String>,
-    /// GPU models by number.
-    gpus: BTreeMap<i64, String>,
+    /// GPUs by number.
+    gpus: BTreeMap<i64, Gpu>,
     /// GPU number by (pid, CUDA ordinal).
     devices: HashMap<(i64, i64), i64>,
     /// MPI rank by process.
@@ -61,6 +61,15 @@ pub struct Exported {
     pub include_blobs: Option<bool>,
     /// `--include-json`: NVTX payloads as text.
     pub include_json: Option<bool>,
+}
+
+/// A GPU as a report knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gpu {
+    /// Model.
+    pub model: String,
+    /// Its own number, the same in every report.
+    pub uuid: Option<String>,
 }
 
 impl Metadata {
@@ -145,8 +154,11 @@ impl Metadata {
 
     fn read_devices(&mut self, db: &Db) -> Result<()> {
         db.each(queries::GPUS, [], |row| {
-            if let (Some(id), Some(name)) = (int(row, 0).or_else(|| int(row, 2)), text(row, 1)) {
-                self.gpus.entry(id).or_insert_with(|| name.into_owned());
+            if let (Some(id), Some(model)) = (int(row, 0).or_else(|| int(row, 2)), text(row, 1)) {
+                // Zeros stand for a number that is not known.
+                let uuid = text(row, 3).filter(|uuid| uuid.chars().any(|c| c.is_ascii_hexdigit() && c != '0'));
+                let gpu = || Gpu { model: model.into_owned(), uuid: uuid.map(|uuid| uuid.into_owned()) };
+                self.gpus.entry(id).or_insert_with(gpu);
             }
         })?;
         db.each(queries::DEVICES, [], |row| {
@@ -160,18 +172,18 @@ impl Metadata {
     /// How many GPUs of each model the machine has.
     pub fn gpu_models(&self) -> BTreeMap<String, usize> {
         let mut models = BTreeMap::new();
-        self.gpus.values().for_each(|model| *models.entry(model.clone()).or_default() += 1);
+        self.gpus.values().for_each(|gpu| *models.entry(gpu.model.clone()).or_default() += 1);
         models
     }
 
-    /// Model of the GPU that a process knows under a CUDA ordinal; `None` where the report does not say,
-    /// unless all GPUs are of one model.
-    pub fn gpu_model(&self, pid: u32, device: i64) -> Option<String> {
+    /// The GPU that a process knows under a CUDA ordinal; `None` where the report does not say. Where all GPUs are of one model, that
+    /// at least is known.
+    pub fn gpu(&self, pid: u32, device: i64) -> Option<Gpu> {
         if let Some(gpu) = self.devices.get(&(i64::from(pid), device)) {
             return self.gpus.get(gpu).cloned();
         }
-        let mut models = self.gpus.values();
-        let first = models.next()?;
-        models.all(|other| other == first).then(|| first.clone())
+        let mut gpus = self.gpus.values();
+        let first = gpus.next()?;
+        gpus.all(|other| other.model == first.model).then(|| Gpu { model: first.model.clone(), uuid: None })
     }
 }

@@ -148,6 +148,7 @@ fn candidate(
         environment: meta.rank,
         world_size: meta.world_size.or(largest.map(|init| init.n_ranks)),
     };
+    let (gpu, gpu_uuid) = meta.gpu(pid, key.device).map_or((None, None), |gpu| (Some(gpu.model), gpu.uuid));
     let trace = RankTrace {
         rank: 0,
         rank_source: RankSource::Order,
@@ -156,7 +157,8 @@ fn candidate(
         report: report.to_owned(),
         pid,
         device: u32::try_from(key.device).unwrap_or(u32::MAX),
-        gpu: meta.gpu_model(pid, key.device),
+        gpu,
+        gpu_uuid,
         hostname: meta.hostname.clone(),
         epoch_ns: meta.epoch_ns,
         ops,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::document::{Block, Document, Entry, Level, Note, Section};
 use super::table::Tone;
-use super::view::tables::{rank_list, settings};
+use super::view::tables::settings;
 use super::{Format, Style, html, json, markdown, terminal, units};
 use crate::doctor::{Examination, Finding, Number, Run, State};
 use crate::warning::Severity;
@@ -186,7 +186,7 @@ fn run_section(run: &Run) -> Option<Section> {
     let ranks: Vec<u32> = run.ranks.iter().map(|rank| rank.rank).collect();
     let mut blocks = vec![
         run.command.clone().map_or_else(no_command, Block::Command),
-        Block::Text(format!("{}: rank {}{steps}", units::plural(run.reports.len(), "file"), rank_list(&ranks))),
+        Block::Text(format!("{}: rank {}{steps}", units::plural(run.reports.len(), "file"), units::rank_list(&ranks))),
     ];
     blocks.push(Block::Entries(run.numbers.iter().map(entry).collect()));
     Section::new(&format!("Numbers of a report of {}", run.name), blocks)

@@ -49,7 +49,7 @@ pub(super) fn ranks(view: &Examination) -> Option<Table> {
 pub(super) fn exports(view: &Examination) -> Option<Table> {
     let exports = &view.exports[..view.exports.len().min(MOST_ROWS)];
     let count = |head, f: fn(&Rows) -> u64| Column::count(head, exports.iter().map(|export| Some(f(&export.rows))));
-    let times = |f: fn(&Export) -> Option<i64>| exports.iter().map(move |export| f(export));
+    let times = |f: fn(&Export) -> Option<i64>| exports.iter().map(f);
     let notes = |error: bool| {
         exports
             .iter()
