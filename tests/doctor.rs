@@ -644,6 +644,8 @@ fn what_cannot_be_used_is_named_and_stops_nothing() {
     write("left.qdstrm", b"\0\x01nsys");
     write("notes.txt", b"lr 0.1\n");
     write("ignored.py", b"print()\n");
+    // Exported already.
+    write("run_0.nsys-rep", b"\0\x01nsys");
     let mut nothing = Report::default();
     nothing.range(thread(1, 1), "step_0", 0..10);
     nothing.save(folder.path(), "nothing.sqlite");
@@ -662,7 +664,7 @@ fn what_cannot_be_used_is_named_and_stops_nothing() {
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    assert!(!text.contains("ignored.py"), "{text}");
+    assert!(!text.contains("ignored.py") && !text.contains("run_0.nsys-rep"), "{text}");
     let named = run(&["ignored.py", "run_0.sqlite", "gone.sqlite"], folder.path());
     let text = String::from_utf8(named.stdout).expect("UTF-8");
     assert!(
@@ -701,7 +703,9 @@ fn exit_statuses() {
         csv.starts_with("run,ranks,world_size,number,fields,state,why\r\nrun,2,2,steps,steps summary.step_ns,measured,10 steps\r\n"),
         "{csv}"
     );
-    assert!(run(&["run_0.sqlite", "-o", "run_0.sqlite"], folder.path()).status.code() == Some(2));
+    for (output, status) in [("all.html", 0), ("all.html", 0), ("run.nccl.log", 2), ("inspector/node0-pid1000.log", 2), ("topo.txt", 2)] {
+        assert_eq!(run(&[".", "-o", output], folder.path()).status.code(), Some(status), "{output}");
+    }
 }
 
 #[test]

@@ -42,13 +42,13 @@ pub struct DoctorArgs {
 /// Nothing in the files can be used, a pattern that matches nothing, a file that cannot be written.
 pub fn run(args: &DoctorArgs) -> Result<Outcome> {
     args.output.files()?;
-    args.output.spare(&args.paths)?;
     let paths = inputs::expand(&args.paths)?;
-    args.output.spare(&paths)?;
+    let files = doctor::list(&paths);
+    // A page that an earlier call left in one of the folders may be written again.
+    args.output.spare(files.iter().flatten())?;
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|e| Error::usage(format!("--threads {threads}: threads cannot be started: {e}")))?;
-    let files = doctor::list(&paths);
     let progress = Progress::new(files.len() as u64, "looking into files", args.output.quiet);
     let examined = pool.install(|| doctor::examine(&files, || progress.tick()))?;
     drop(progress);

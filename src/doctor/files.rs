@@ -15,8 +15,8 @@ use crate::model::record::{Drops, Origin, Record, Sink};
 use crate::steps::select::DEFAULT_PATTERN;
 use crate::{Error, Result};
 
-/// Endings of files that are looked at in a folder beside those of Inspector logs.
-const ENDINGS: [&str; 8] = ["sqlite", "nsys-rep", "qdrep", "qdstrm", "txt", "out", "err", "topo"];
+/// Endings of files that are looked at in a folder beside those of nsys and of Inspector logs.
+const ENDINGS: [&str; 5] = ["sqlite", "txt", "out", "err", "topo"];
 
 /// What was read.
 #[derive(Debug, Default)]
@@ -59,6 +59,9 @@ pub fn list(paths: &[PathBuf]) -> Vec<Result<PathBuf>> {
             Err(error) => errors.push(error),
         }
     }
+    // A report beside its export needs no word: the export is what is read.
+    let exported = |path: &Path| of_nsys(path) && found.contains(&path.with_extension("sqlite"));
+    let found: Vec<PathBuf> = found.iter().filter(|path| !exported(path)).cloned().collect();
     // The same file by two ways is one.
     let mut seen = BTreeSet::new();
     let files = found.into_iter().filter(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
@@ -66,8 +69,17 @@ pub fn list(paths: &[PathBuf]) -> Vec<Result<PathBuf>> {
 }
 
 fn is_known(path: &Path) -> bool {
+    inspector::is_log(path) || of_nsys(path) || ends_in(path, &ENDINGS)
+}
+
+/// A file of nsys that only nsys itself can read.
+fn of_nsys(path: &Path) -> bool {
+    ends_in(path, &["nsys-rep", "qdrep", "qdstrm"])
+}
+
+fn ends_in(path: &Path, endings: &[&str]) -> bool {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
-    inspector::is_log(path) || ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
+    ending.is_some_and(|ending| endings.contains(&ending.as_str()))
 }
 
 /// Reads every file.
