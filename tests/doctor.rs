@@ -599,6 +599,14 @@ fn exports_of_one_run_in_several_folders_belong_together() {
     let view = examine(folder.path());
     assert_eq!(view.runs.len(), 1, "{:#?}", view.runs);
     assert_eq!(view.runs[0].ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>(), [0, 1]);
+    // Copies are no further ranks.
+    std::fs::create_dir_all(folder.path().join("copies")).expect("a folder");
+    for rank in 0..2 {
+        capture.report(rank).save(&folder.path().join("copies"), &format!("copy_{rank}.sqlite"));
+    }
+    let copied = examine(folder.path());
+    assert!(copied.runs.len() == 2 && copied.runs.iter().all(|run| run.ranks.len() == 2 && run.problem.is_none()), "{:#?}", copied.runs);
+    std::fs::remove_dir_all(folder.path().join("copies")).expect("removed");
     // An hour later the same communicator is another capture.
     let mut later = capture.report(0);
     later.session(EPOCH + 3_600_000_000_000);
@@ -639,6 +647,7 @@ fn what_cannot_be_used_is_named_and_stops_nothing() {
     Capture::complete().save(folder.path());
     let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).expect("a file");
     write("cut.sqlite", b"SQLite format 3\0....");
+    write("node0-pid9.log", b"");
     write("empty.log", b"");
     write("left.nsys-rep", b"\0\x01nsys");
     write("left.qdstrm", b"\0\x01nsys");
@@ -653,11 +662,10 @@ fn what_cannot_be_used_is_named_and_stops_nothing() {
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert!(output.status.success());
     for expected in [
-        "6 files that cannot be used",
-        "empty.log: is empty; an Inspector log stays empty unless NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS is set",
+        "5 files that cannot be used · 2 other files",
+        "node0-pid9.log: is an empty log of Inspector; it stays empty unless NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS is set",
         "left.nsys-rep: is a report of Nsight Systems, which only nsys itself can read; run: nsys export --type sqlite",
         "left.qdstrm: is a raw capture that was not imported yet",
-        "notes.txt: is none of the files that nsysnccl reads",
         "nothing.sqlite: holds no GPU work",
         "cut.sqlite: ",
         "Nothing is missing: every number is measured.",
@@ -680,13 +688,16 @@ fn exit_statuses() {
     std::fs::write(folder.path().join("left.nsys-rep"), b"\0nsys").expect("a file");
     std::fs::write(folder.path().join("notes.md"), b"notes").expect("a file");
     std::fs::create_dir(folder.path().join("hollow")).expect("a folder");
-    let cases: [(&[&str], i32, &str); 7] = [
+    std::fs::create_dir(folder.path().join("words")).expect("a folder");
+    std::fs::write(folder.path().join("words/notes.txt"), b"notes").expect("a file");
+    let cases: [(&[&str], i32, &str); 8] = [
         (&["run_0.sqlite"], 0, ""),
         (&["run.nccl.log"], 0, ""),
         (&["inspector", "left.nsys-rep"], 0, ""),
         (&["left.nsys-rep"], 3, "only nsys itself can read\n  try: run: nsys export"),
         (&["left.nsys-rep", "notes.md"], 3, "nothing in these 2 files can be used: left.nsys-rep: is a report"),
         (&["hollow"], 3, "holds no file that nsysnccl reads"),
+        (&["words"], 3, "none of the 1 files there is one that nsysnccl reads"),
         (&[], 2, "required"),
     ];
     for (args, status, error) in cases {

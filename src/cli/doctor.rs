@@ -45,7 +45,7 @@ pub fn run(args: &DoctorArgs) -> Result<Outcome> {
     let paths = inputs::expand(&args.paths)?;
     let files = doctor::list(&paths);
     // A page that an earlier call left in one of the folders may be written again.
-    args.output.spare(files.iter().flatten())?;
+    args.output.spare(files.iter().flatten().map(|file| &file.path))?;
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|e| Error::usage(format!("--threads {threads}: threads cannot be started: {e}")))?;
@@ -53,7 +53,7 @@ pub fn run(args: &DoctorArgs) -> Result<Outcome> {
     let examined = pool.install(|| doctor::examine(&files, || progress.tick()))?;
     drop(progress);
     for file in files.iter().flatten() {
-        args.output.tell(|| format!("looked into {}", file.display()));
+        args.output.tell(|| format!("looked into {}", file.path.display()));
     }
     args.output.emit(|format, style| Ok(render::doctor::render(&examined, format, &style)))?;
     Ok(Outcome::Done)

@@ -29,8 +29,19 @@ pub struct Read {
     pub nccl_logs: Vec<NcclLogFile>,
     /// Topology matrices.
     pub topologies: Vec<TopologyFile>,
+    /// Files in folders that are none of these.
+    pub other: Vec<PathBuf>,
     /// Why the rest cannot be used.
     pub unusable: Vec<Error>,
+}
+
+/// A file to look into.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// Where it is.
+    pub path: PathBuf,
+    /// True if it was found in a folder, false if it was named.
+    pub found: bool,
 }
 
 /// One file as it was read.
@@ -39,15 +50,16 @@ enum Item {
     Inspector(InspectorLog),
     NcclLog(NcclLogFile),
     Topology(TopologyFile),
+    Other,
 }
 
 /// The files behind the paths, in order, each once; or why there is none. In folders only files with known endings count.
-pub fn list(paths: &[PathBuf]) -> Vec<Result<PathBuf>> {
-    let mut found: BTreeSet<PathBuf> = BTreeSet::new();
+pub fn list(paths: &[PathBuf]) -> Vec<Result<Listed>> {
+    let (mut named, mut found) = (BTreeSet::new(), BTreeSet::new());
     let mut errors = Vec::new();
     for path in paths {
         if !path.is_dir() {
-            found.insert(path.clone());
+            named.insert(path.clone());
             continue;
         }
         match folder::files_below(path, &is_known) {
@@ -59,13 +71,17 @@ pub fn list(paths: &[PathBuf]) -> Vec<Result<PathBuf>> {
             Err(error) => errors.push(error),
         }
     }
+    // A file that is named too is a named one.
+    let all = named.iter().map(|path| (path, false)).chain(found.difference(&named).map(|path| (path, true)));
+    let mut all: Vec<Listed> = all.map(|(path, found)| Listed { path: path.clone(), found }).collect();
     // A report beside its export needs no word: the export is what is read.
-    let exported = |path: &Path| of_nsys(path) && found.contains(&path.with_extension("sqlite"));
-    let found: Vec<PathBuf> = found.iter().filter(|path| !exported(path)).cloned().collect();
+    let exported = |path: &Path| [&named, &found].iter().any(|list| list.contains(&path.with_extension("sqlite")));
+    all.retain(|file| !(of_nsys(&file.path) && exported(&file.path)));
+    all.sort();
     // The same file by two ways is one.
     let mut seen = BTreeSet::new();
-    let files = found.into_iter().filter(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
-    files.map(Ok).chain(errors.into_iter().map(Err)).collect()
+    all.retain(|file| seen.insert(file.path.canonicalize().unwrap_or_else(|_| file.path.clone())));
+    all.into_iter().map(Ok).chain(errors.into_iter().map(Err)).collect()
 }
 
 fn is_known(path: &Path) -> bool {
@@ -86,25 +102,30 @@ fn ends_in(path: &Path, endings: &[&str]) -> bool {
 ///
 /// # Errors
 /// None that is about a file: those are in [`Read::unusable`].
-pub fn read(listed: &[Result<PathBuf>], tick: &(impl Fn() + Sync)) -> Result<Read> {
+pub fn read(listed: &[Result<Listed>], tick: &(impl Fn() + Sync)) -> Result<Read> {
     let step = Regex::new(DEFAULT_PATTERN).map_err(|e| Error::usage(format!("the default pattern is no regular expression: {e}")))?;
     let classifier = Classifier::new(None)?;
     let options = nsys::Options { step: Some(&step), classifier: &classifier };
     let items: Vec<Result<Item>> = listed
         .par_iter()
-        .map(|path| {
-            let item = path.as_ref().map_err(Clone::clone).and_then(|path| item(path, &options));
+        .map(|file| {
+            let item = file.as_ref().map_err(Clone::clone).and_then(|file| item(&file.path, &options));
             tick();
             item
         })
         .collect();
     let mut read = Read::default();
-    for item in items {
+    for (file, item) in listed.iter().zip(items) {
         match item {
             Ok(Item::Export(path, contents)) => read.exports.push((path, *contents)),
             Ok(Item::Inspector(log)) => read.inspector.push(log),
             Ok(Item::NcclLog(log)) => read.nccl_logs.push(log),
             Ok(Item::Topology(topology)) => read.topologies.push(topology),
+            Ok(Item::Other) => match file {
+                Ok(file) if file.found => read.other.push(file.path.clone()),
+                Ok(file) => read.unusable.push(unknown(&file.path)),
+                Err(error) => read.unusable.push(error.clone()),
+            },
             Err(error) => read.unusable.push(error),
         }
     }
@@ -116,25 +137,28 @@ fn item(path: &Path, options: &nsys::Options<'_>) -> Result<Item> {
         Kind::Export => contents::read(path, 0, options).map(|contents| Item::Export(path.to_owned(), Box::new(contents))),
         Kind::Topology => topo::read(path).map(|topology| Item::Topology(TopologyFile::of(&topology))),
         Kind::Text => text(path),
-        Kind::Unknown => Err(unknown(path)),
+        Kind::Unknown => Ok(Item::Other),
     }
 }
 
 /// A log of Inspector, or else one of NCCL.
 fn text(path: &Path) -> Result<Item> {
     let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-    if size == 0 {
-        return Err(Error::input(path, "is empty")
-            .with_hint("an Inspector log stays empty unless NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS is set, e.g. to 500000"));
+    if size == 0 && nsys::file_name(path).contains("-pid") {
+        return Err(Error::input(path, "is an empty log of Inspector")
+            .with_hint("it stays empty unless NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS is set, e.g. to 500000"));
     }
     let mut writers = Writers::default();
     let log = inspector::read_file(path, &mut writers)?;
     if log.records > 0 {
         return Ok(Item::Inspector(writers.log(&log, size)));
     }
-    nccl_log::read(path)
-        .map(|log| Item::NcclLog(NcclLogFile::of(&log, size)))
-        .map_err(|error| if error.hint.is_some() { unknown(path) } else { error })
+    match nccl_log::read(path) {
+        Ok(log) => Ok(Item::NcclLog(NcclLogFile::of(&log, size))),
+        // Only that it holds no message is an error with a hint.
+        Err(error) if error.hint.is_some() => Ok(Item::Other),
+        Err(error) => Err(error),
+    }
 }
 
 fn unknown(path: &Path) -> Error {

@@ -13,9 +13,7 @@ mod numbers;
 mod runs;
 mod view;
 
-use std::path::PathBuf;
-
-pub use files::list;
+pub use files::{Listed, list};
 pub use findings::Finding;
 pub use numbers::{Number, State, alone};
 pub use view::*;
@@ -29,18 +27,18 @@ const NAMED: usize = 20;
 ///
 /// # Errors
 /// Nothing in the files can be used.
-pub fn examine(listed: &[Result<PathBuf>], tick: impl Fn() + Sync) -> Result<Examination> {
-    let files::Read { exports, inspector, nccl_logs, topologies, unusable } = files::read(listed, &tick)?;
+pub fn examine(listed: &[Result<Listed>], tick: impl Fn() + Sync) -> Result<Examination> {
+    let files::Read { exports, inspector, nccl_logs, topologies, other, unusable } = files::read(listed, &tick)?;
     if exports.is_empty() && inspector.is_empty() && nccl_logs.is_empty() && topologies.is_empty() {
-        return Err(nothing_usable(&unusable));
+        return Err(nothing_usable(&unusable, other.len()));
     }
     let runs = runs::of(exports, &inspector, &nccl_logs, &topologies)?;
-    Ok(view::assemble(runs, inspector, nccl_logs, topologies, &unusable))
+    Ok(view::assemble(runs, inspector, nccl_logs, topologies, (&other, &unusable)))
 }
 
-fn nothing_usable(unusable: &[Error]) -> Error {
+fn nothing_usable(unusable: &[Error], other: usize) -> Error {
     match unusable {
-        [] => Error::inputs("no file that nsysnccl reads is there")
+        [] => Error::inputs(format!("none of the {other} files there is one that nsysnccl reads"))
             .with_hint("name exports of nsys (.sqlite), NCCL Inspector logs, NCCL logs or the output of nvidia-smi topo -m"),
         [one] => one.clone(),
         [first, ..] => {

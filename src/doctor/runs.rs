@@ -76,23 +76,30 @@ fn member(path: PathBuf, mut contents: Contents) -> Member {
 }
 
 /// Exports of one name (without the rank) in one folder are one run, and so are those that were captured at the same time on the same
-/// communicators, whatever their names.
+/// communicators, whatever their names; but a process is in a run once, so copies of a run are none of its ranks.
 fn grouped(mut members: Vec<Member>) -> Vec<Vec<Member>> {
     members.sort_by(|a, b| a.path.cmp(&b.path));
-    let names: Vec<(PathBuf, String)> = members.iter().map(|member| group::run_of(&member.path)).collect();
     // Each member points to one of its group that comes before it.
     let mut group: Vec<usize> = (0..members.len()).collect();
-    let mut by_name: BTreeMap<&(PathBuf, String), usize> = BTreeMap::new();
-    let mut by_comm: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-    for (at, name) in names.iter().enumerate() {
-        let first = *by_name.entry(name).or_insert(at);
+    let mut by_name: BTreeMap<(PathBuf, String), usize> = BTreeMap::new();
+    for (at, member) in members.iter().enumerate() {
+        let first = *by_name.entry(group::run_of(&member.path)).or_insert(at);
         join(&mut group, first, at);
+    }
+    let mut by_comm: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for at in 0..members.len() {
         for comm in &members[at].comms {
             let sharing = by_comm.entry(*comm).or_default();
-            if let Some(&other) = sharing.iter().find(|&&other| at_once(members[other].captured, members[at].captured)) {
-                join(&mut group, other, at);
+            for &other in sharing.iter() {
+                let apart = root(&group, other) != root(&group, at);
+                if apart && at_once(members[other].captured, members[at].captured) && !share_process(&members, &group, other, at) {
+                    join(&mut group, other, at);
+                }
             }
-            sharing.push(at);
+            // One of each group is enough.
+            if sharing.iter().all(|&other| root(&group, other) != root(&group, at)) {
+                sharing.push(at);
+            }
         }
     }
     let roots: Vec<usize> = (0..members.len()).map(|at| root(&group, at)).collect();
@@ -101,6 +108,16 @@ fn grouped(mut members: Vec<Member>) -> Vec<Vec<Member>> {
         groups.entry(root).or_default().push(member);
     }
     groups.into_values().collect()
+}
+
+/// True if a process is in the groups of both.
+fn share_process(members: &[Member], group: &[usize], a: usize, b: usize) -> bool {
+    let of = |at: usize| -> BTreeSet<(Option<&str>, u32, u32)> {
+        let own = (0..members.len()).filter(|&other| root(group, other) == root(group, at));
+        let traces = own.flat_map(|other| &members[other].contents.report.candidates).map(|candidate| &candidate.trace);
+        traces.map(|trace| (trace.hostname.as_deref(), trace.pid, trace.device)).collect()
+    };
+    !of(a).is_disjoint(&of(b))
 }
 
 fn root(group: &[usize], mut at: usize) -> usize {

@@ -1,6 +1,7 @@
 //! The view model of `doctor`, which `--format json` prints as it stands (schema `nsysnccl.doctor/1`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -33,6 +34,8 @@ pub struct Examination {
     pub topologies: Vec<TopologyFile>,
     /// Files that cannot be used, and why.
     pub unusable: Vec<Unusable>,
+    /// Files that were found in folders and are something else.
+    pub other_files: Vec<String>,
     /// A command that compares the runs; `None` unless there are several that can be reported on.
     pub compare_command: Option<Vec<String>>,
     /// What is missing, the most important first.
@@ -368,7 +371,7 @@ pub fn assemble(
     inspector_logs: Vec<InspectorLog>,
     nccl_logs: Vec<NcclLogFile>,
     topologies: Vec<TopologyFile>,
-    unusable: &[Error],
+    (other, unusable): (&[PathBuf], &[Error]),
 ) -> Examination {
     let mut found: Vec<Finding> = Vec::new();
     let with_links = topologies.iter().filter(|topology| topology.links.is_some()).count();
@@ -399,6 +402,7 @@ pub fn assemble(
         inspector_logs,
         nccl_logs,
         topologies,
+        other_files: other.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
         unusable: unusable.iter().map(Unusable::from).collect(),
         findings: findings::merged(found),
     }

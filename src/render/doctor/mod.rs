@@ -78,6 +78,7 @@ fn facts(view: &Examination) -> Vec<String> {
         (view.nccl_logs.len(), "NCCL log", "NCCL logs"),
         (view.topologies.len(), "topology", "topologies"),
         (view.unusable.len(), "file that cannot be used", "files that cannot be used"),
+        (view.other_files.len(), "other file", "other files"),
     ];
     kinds.into_iter().filter(|(n, ..)| *n > 0).map(|(n, one, several)| many(n, one, several)).collect()
 }
@@ -145,7 +146,12 @@ fn note(view: &Examination, finding: &Finding) -> Note {
     let about: Vec<&str> = finding.about.iter().map(String::as_str).collect();
     // Where there is only one run, it goes without saying.
     let obvious = matches!(view.runs.as_slice(), [run] if about == [run.name.as_str()]);
-    let about = if obvious { String::new() } else { format!("{}: ", listed(&about)) };
+    let every = view.runs.len() > 1 && view.runs.iter().all(|run| about.contains(&run.name.as_str()));
+    let about = match (obvious, every) {
+        (true, _) => String::new(),
+        (_, true) => "All runs: ".to_owned(),
+        _ => format!("{}: ", listed(&about)),
+    };
     Note {
         level: match finding.severity {
             Severity::High => Level::High,
