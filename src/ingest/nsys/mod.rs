@@ -147,7 +147,7 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
                 nccl: ranges.nccl.clone(),
                 gpu_operations: ranges.gpu_operations.clone(),
                 comm_inits: inits,
-                has_payloads: ranges.nccl.iter().any(|call| call.comm.is_some()),
+                has_payloads: ranges.nccl.iter().chain(&ranges.gpu_operations).any(|call| call.comm.is_some()),
                 names: Arc::clone(&names),
                 families: Arc::clone(&families),
             },

@@ -140,7 +140,8 @@ fn plain(value: f64) -> String {
 
 /// Why collectives have no bandwidth, if none has one.
 pub(super) fn no_bandwidth(report: &Report) -> Option<String> {
-    let unknown = !report.collectives.is_empty() && report.collectives.iter().all(|group| group.busbw_gbs.is_none());
+    let unknown =
+        !report.collectives.is_empty() && report.collectives.iter().all(|group| group.busbw_gbs.is_none() && group.bytes.is_none());
     unknown.then(|| {
         "Bandwidth is not known: the capture has no message sizes. Export with --include-json true where NCCL's ranges carry payloads, \
          or give --inspector."
@@ -208,7 +209,7 @@ pub(super) fn definitions(report: &Report) -> Vec<(String, String)> {
             ("last, first", "at how many of the collectives whose order of arrival is clear the rank arrived last, or first."),
             (
                 "algbw, busbw",
-                "algbw = S / transfer in GB/s, busbw = algbw x factor: AllReduce 2(n-1)/n; AllGather, ReduceScatter, AllToAll (n-1)/n with S = size x n; others 1; n ranks of the communicator.",
+                "algbw = S / transfer in GB/s, busbw = algbw x factor: AllReduce 2(n-1)/n; AllGather, ReduceScatter, AllToAll, Gather, Scatter (n-1)/n with S = size x n; others 1; n ranks of the communicator.",
             ),
         ] {
             terms.push((term.to_owned(), definition.to_owned()));
