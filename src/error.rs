@@ -48,6 +48,14 @@ impl Error {
         Self { kind: Kind::Input, path: None, fact: fact.into(), hint: None }
     }
 
+    /// The inputs together cannot be used; a single one is named.
+    pub fn of_inputs(paths: &[PathBuf], fact: impl Into<String>) -> Self {
+        match paths {
+            [one] => Self::input(one, fact),
+            _ => Self::inputs(fact),
+        }
+    }
+
     /// The file at `path` cannot be written.
     pub fn output(path: &Path, fact: impl Into<String>) -> Self {
         Self { kind: Kind::Output, path: Some(path.to_owned()), fact: fact.into(), hint: None }

@@ -22,6 +22,7 @@ pub mod pipeline;
 pub mod render;
 pub mod report;
 pub mod stats;
+pub mod step_texts;
 pub mod steps;
 pub mod text;
 pub mod timeline;

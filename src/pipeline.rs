@@ -9,7 +9,7 @@ use crate::analysis::{kernels::KernelTimes, run, step_metrics, strip};
 use crate::classify::{Classifier, Family};
 use crate::collectives::{self, analyse, events, groups};
 use crate::findings;
-use crate::ingest::nsys::{self, Candidate, NsysReport, survey};
+use crate::ingest::nsys::{self, Candidate, NsysReport};
 use crate::ingest::{nccl_log, ranks, topo};
 use crate::merge;
 use crate::merge::collect::{Collected, Process};
@@ -18,6 +18,7 @@ use crate::model::nccl_log::NcclLog;
 use crate::model::{Metric, RankTrace, Span};
 use crate::report::{self, Clock, Kernels, RankReport, Report, RunSummary, Settings, Strip};
 use crate::stats;
+use crate::step_texts;
 use crate::steps::{Step, select, window};
 use crate::transport::Facts;
 use crate::warning::Warning;
@@ -110,7 +111,8 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
     };
     let (mut reports, mut unusable) = usable(read(wanted.as_ref(), &tick), options.keep_going)?;
     let mut warnings = Vec::new();
-    let rule = decide(&options.step, wanted, &reports, &paths)?;
+    let again = |pattern: &Regex| read(Some(pattern), &|| ()).into_iter().flatten().collect();
+    let rule = decide(&options.step, wanted, &reports, &paths, again)?;
     if let (StepChoice::Automatic, StepKind::Ranges, true) = (&options.step, &rule.kind, rule.source != "default") {
         // Ranges that do not match are not kept: the pattern that was found needs its own look at the files.
         let pattern = Regex::new(&rule.pattern).map_err(|e| Error::inputs(format!("'{}' is no pattern: {e}", rule.pattern)))?;
@@ -205,7 +207,13 @@ fn unusable_warning(error: &Error) -> Warning {
 }
 
 /// Which rule finds the steps in these reports, and why.
-fn decide(step: &StepChoice, wanted: Option<Regex>, reports: &[NsysReport], paths: &[PathBuf]) -> Result<StepRule> {
+fn decide(
+    step: &StepChoice,
+    wanted: Option<Regex>,
+    reports: &[NsysReport],
+    paths: &[PathBuf],
+    read: impl Fn(&Regex) -> Vec<NsysReport>,
+) -> Result<StepRule> {
     let rule = |pattern: &str, source, kind| StepRule { pattern: pattern.to_owned(), source, kind };
     match (step, wanted) {
         (StepChoice::Whole, _) => return Ok(rule("whole", "--step whole", StepKind::Whole)),
@@ -220,71 +228,17 @@ fn decide(step: &StepChoice, wanted: Option<Regex>, reports: &[NsysReport], path
         }
         _ => {}
     }
-    if let StepChoice::Pattern(text) = step {
-        return Err(no_match(paths, format!("no NVTX range matches --step '{text}'")));
-    }
-    if !reports.iter().any(|r| r.has_user_ranges) {
+    let told = if let StepChoice::Pattern(text) = step { Some(text) } else { None };
+    if told.is_none() && !reports.iter().any(|r| r.has_user_ranges) {
         let any = reports.iter().any(|r| r.input.capture.rows.get("ranges").is_some_and(|n| *n > 0));
         return Ok(rule("whole", if any { "only NCCL's own NVTX ranges" } else { "no NVTX ranges" }, StepKind::Whole));
     }
-    match repeated_text(reports, paths)? {
-        Some(text) => Ok(rule(&pattern_of(&text), "repeated range", StepKind::Ranges)),
-        None => Err(no_match(paths, "no NVTX range looks like a training step".to_owned())),
+    let texts = step_texts::texts(reports, paths)?;
+    match (told, step_texts::repeated(&texts)) {
+        (Some(told), _) => Err(step_texts::no_match(&format!("no NVTX range matches --step '{told}'"), &texts, paths, read)),
+        (None, Some(text)) => Ok(rule(&text.pattern, "repeated range", StepKind::Ranges)),
+        (None, None) => Err(step_texts::no_match("no NVTX range looks like a training step", &texts, paths, read)),
     }
-}
-
-/// The shallowest text that occurs at least twice on one thread of every rank (ties: longer total time, then text).
-fn repeated_text(reports: &[NsysReport], paths: &[PathBuf]) -> Result<Option<String>> {
-    use std::collections::BTreeMap;
-    let surveys: Vec<survey::Survey> = paths.par_iter().map(|path| survey::survey(path)).collect::<Result<_>>()?;
-    let mut totals: BTreeMap<String, (usize, i64, usize)> = BTreeMap::new();
-    let mut ranks = 0;
-    for candidate in reports.iter().flat_map(|r| &r.candidates) {
-        ranks += 1;
-        let Some(texts) = surveys.get(candidate.trace.input).and_then(|s| s.get(&candidate.trace.pid)) else { continue };
-        for (text, occurrence) in texts.iter().filter(|(_, o)| o.on_one_thread >= 2) {
-            let (depth, total, on) = totals.entry(text.clone()).or_insert((occurrence.depth, 0, 0));
-            *depth = (*depth).min(occurrence.depth);
-            *total = total.saturating_add(occurrence.total_ns);
-            *on += 1;
-        }
-    }
-    let everywhere = totals.into_iter().filter(|(_, (_, _, on))| *on == ranks);
-    Ok(everywhere.min_by_key(|(text, (depth, total, _))| (*depth, std::cmp::Reverse(*total), text.clone())).map(|(text, _)| text))
-}
-
-/// The regular expression of a text whose digits were replaced by `#`.
-fn pattern_of(text: &str) -> String {
-    format!("^{}$", regex::escape(text).replace(r"\#", r"\d+"))
-}
-
-fn no_match(paths: &[PathBuf], fact: String) -> Error {
-    let mut counts: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
-    for path in paths {
-        // The file was read once already; if it fails now, the list is shorter and the error is the same.
-        for (text, n) in survey::frequent_texts(path, 1000).unwrap_or_default() {
-            *counts.entry(survey::normalised(&text)).or_default() += n;
-        }
-    }
-    let mut list: Vec<(String, u64)> = counts.into_iter().collect();
-    list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    list.truncate(20);
-    // `#` stands for a number.
-    let shown: Vec<String> = list.iter().map(|(text, n)| format!("{n} x '{}'", crate::text::shorten(text, 60))).collect();
-    let proposal = list.iter().find(|(text, _)| !text.starts_with("nccl")).or(list.first());
-    let hint = match proposal {
-        Some((text, _)) => format!(
-            "name the range that is one training step, for example --step '{}'; or --step whole, or --step-kernel REGEX",
-            pattern_of(text)
-        ),
-        None => "use --step whole for the whole capture, or --step-kernel REGEX".to_owned(),
-    };
-    let fact = if shown.is_empty() { fact } else { format!("{fact}; the most frequent range texts are: {}", shown.join(", ")) };
-    match paths {
-        [one] => Error::input(one, fact),
-        _ => Error::inputs(fact),
-    }
-    .with_hint(hint)
 }
 
 /// Leaves out processes without step ranges where others have them.

@@ -22,7 +22,9 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 
 fn is_unsafe(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}' | '\u{2029}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// `text` without terminal escape sequences (colours, underlines): tools write them even into files.
@@ -62,6 +64,12 @@ pub fn shorten(text: &str, max: usize) -> Cow<'_, str> {
     }
 }
 
+/// `text` as one word of a POSIX shell.
+pub fn shell_quote(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=+,:@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +78,7 @@ mod tests {
     fn escape_sequences_and_direction_marks_are_made_visible() {
         assert_eq!(printable("gemm\u{1b}[31m"), "gemm\\u{1b}[31m");
         assert_eq!(printable("a\u{202e}b\nc"), "a\\u{202e}b c");
+        assert_eq!(printable("\u{61c}x\u{ad}\u{e0041}\u{fff9}"), "\\u{61c}x\\u{ad}\\u{e0041}\\u{fff9}");
         assert!(matches!(printable("ncclDevKernel<µ>"), Cow::Borrowed(_)));
     }
 

@@ -109,10 +109,8 @@ fn parse_percent(text: &str) -> std::result::Result<f64, String> {
 pub fn run(args: &CompareArgs) -> Result<Outcome> {
     args.output.files()?;
     let mut groups = group::group(&args.inputs)?;
-    let manifest = match manifest_path(args) {
-        Some(path) => manifest::read(&path)?,
-        None => manifest::Manifest::default(),
-    };
+    let manifest_path = manifest_path(args);
+    let manifest = manifest_path.as_deref().map(manifest::read).transpose()?.unwrap_or_default();
     for group in manifest.groups {
         add(&mut groups, group)?;
     }
@@ -120,6 +118,8 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
     if groups.is_empty() {
         return Err(Error::usage("no variant was named").with_hint("name reports: nsysnccl compare before='a_*.sqlite' after='b_*.sqlite'"));
     }
+    let files = groups.iter().flat_map(|group| &group.captures);
+    args.output.spare(files.flat_map(|c| c.reports.iter().chain(&c.inspector).chain(&c.nccl_logs)).chain(&manifest_path))?;
     let told = args.baseline.clone().or(manifest.baseline);
     let mut settings = Settings {
         baseline_source: if told.is_some() { BaselineSource::Told } else { BaselineSource::First },

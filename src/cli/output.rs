@@ -47,6 +47,9 @@ impl OutputArgs {
                 Error::usage(format!("the ending of '{}' does not say which format to write", path.display()))
                     .with_hint("end the name in .txt, .md, .html, .json or .csv")
             })?;
+            if path.is_dir() {
+                return Err(Error::usage(format!("--output '{}' is a folder", path.display())).with_hint("name a file in it"));
+            }
             let place = place(path);
             if files.iter().any(|(other, _)| self::place(other) == place) {
                 return Err(Error::usage(format!("'{}' is to be written twice", path.display())));
@@ -97,14 +100,14 @@ impl OutputArgs {
     /// A line on standard error for those who asked for it with `--verbose`.
     pub fn tell(&self, line: impl FnOnce() -> String) {
         if self.verbose {
-            anstream::eprintln!("{}", printable(&line()));
+            note(&line());
         }
     }
 
     /// Names the inputs that a command went on without, unless `--quiet`.
     pub fn name_left_out(&self, unusable: &[Error]) {
         for error in unusable.iter().filter(|_| !self.quiet) {
-            anstream::eprintln!("warning: left out: {error}");
+            note(&format!("warning: left out: {error}"));
         }
     }
 
@@ -170,6 +173,11 @@ fn temporary_name(path: &Path) -> PathBuf {
     name.push(path.file_name().unwrap_or_default());
     name.push(format!(".{}.tmp", std::process::id()));
     path.with_file_name(name)
+}
+
+/// Writes a line to standard error. That it cannot be written is no reason to fail: there is nobody to tell.
+pub fn note(line: &str) {
+    let _ = writeln!(anstream::stderr(), "{}", printable(line));
 }
 
 /// Writes text to standard output; a closed pipe is success.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::ChangedOption;
 use crate::error::{Error, Result};
+use crate::text::shell_quote;
 
 /// One variant before its files are read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -242,12 +243,6 @@ fn pattern(files: &[(&PathBuf, Option<String>)]) -> String {
         Some((at, len)) if files.len() > 1 => format!("{}*{}", &text[..at], &text[at + len..]),
         _ => text,
     }
-}
-
-/// `text` as one word of a POSIX shell.
-fn shell_quote(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=+,:@".contains(c);
-    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]

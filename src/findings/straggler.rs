@@ -275,7 +275,5 @@ pub fn imbalance(report: &Report, late: Option<&Straggler>) -> Option<Finding> {
         .with("compute_min_ns", least.0.round() as i64)
         .with("compute_mean_ns", mean.round() as i64)
         .costs(gap / step);
-    Some(draft.advice(
-        "Give ranks equal work (samples, tokens, layers); equal work that takes longer on one rank means a slower GPU.",
-    ))
+    Some(draft.advice("Give ranks equal work (samples, tokens, layers); equal work that takes longer on one rank means a slower GPU."))
 }

@@ -4,5 +4,6 @@ pub mod inspector;
 pub mod nccl_log;
 pub mod nsys;
 pub mod ranks;
+pub mod settings;
 pub mod sniff;
 pub mod topo;

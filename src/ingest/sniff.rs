@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::{Error, Result};
+use crate::{Error, Result, text};
 
 const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
+/// Bytes before the first change in a write-ahead log.
+const WAL_HEADER: usize = 32;
 const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true";
 
 /// Refuses everything that is not a whole SQLite file.
@@ -20,6 +22,9 @@ pub fn require_sqlite(path: &Path) -> Result<u64> {
     })?;
     if metadata.is_dir() {
         return Err(Error::input(path, "is a folder").with_hint("name the .sqlite files in it"));
+    }
+    if !metadata.is_file() {
+        return Err(Error::input(path, "is a pipe or a device, and a report is read back and forth").with_hint("save it as a file first"));
     }
     let size = metadata.len();
     if size == 0 {
@@ -35,19 +40,45 @@ pub fn require_sqlite(path: &Path) -> Result<u64> {
     match declared_size(&head) {
         Some(declared) if declared > size => Err(Error::input(path, format!("is cut short: {size} bytes of {declared}"))
             .with_hint(format!("copy it again, or export the report again: {EXPORT} REPORT.nsys-rep"))),
-        _ => Ok(size),
+        _ => require_finished(path).map(|()| size),
     }
+}
+
+/// Refuses a file of which a part is still in a file beside it (<https://www.sqlite.org/tempfiles.html>): without that part it would
+/// be another report.
+fn require_finished(path: &Path) -> Result<()> {
+    // SQLite follows links before it adds the ending.
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let beside = |ending: &str| {
+        let mut name = real.clone().into_os_string();
+        name.push(ending);
+        let mut head = Vec::with_capacity(WAL_HEADER + 1);
+        File::open(name).and_then(|file| file.take(WAL_HEADER as u64 + 1).read_to_end(&mut head)).map_or_else(|_| Vec::new(), |_| head)
+    };
+    // A journal that was not needed in the end begins with zeros.
+    if beside("-journal").first().is_some_and(|&byte| byte != 0) {
+        return Err(Error::input(path, "is not finished: the -journal file beside it holds a change that did not end")
+            .with_hint(format!("wait for the program that writes it, or export the report again: {EXPORT} REPORT.nsys-rep")));
+    }
+    if beside("-wal").len() > WAL_HEADER {
+        return Err(Error::input(path, "was changed: the -wal file beside it holds changes that are not in it yet").with_hint(format!(
+            "close the program that has it open, or run: sqlite3 {} 'PRAGMA wal_checkpoint(TRUNCATE)'",
+            text::shell_quote(&path.to_string_lossy())
+        )));
+    }
+    Ok(())
 }
 
 fn not_sqlite(path: &Path, head: &[u8]) -> Error {
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
-    let command = format!("{EXPORT} {}", path.display());
+    let quoted = text::shell_quote(&path.to_string_lossy());
+    let command = format!("{EXPORT} {quoted}");
     match ending.as_str() {
         "nsys-rep" | "qdrep" => {
             Error::input(path, "is a report of Nsight Systems, which only nsys itself can read").with_hint(format!("run: {command}"))
         }
         "qdstrm" => Error::input(path, "is a raw capture that was not imported yet")
-            .with_hint(format!("import it first (QdstrmImporter -i {}), then run: {EXPORT} on the .nsys-rep", path.display())),
+            .with_hint(format!("import it first (QdstrmImporter -i {quoted}), then run: {EXPORT} on the .nsys-rep")),
         "log" | "jsonl" => {
             Error::input(path, "is no SQLite file").with_hint("give Inspector logs to --inspector and NCCL logs to --nccl-log")
         }

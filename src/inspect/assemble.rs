@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::filter::Filter;
 use super::operations::{Operation, Operations, SeriesKey};
 use super::repeats::{self, Repeats};
-use super::tally::{Group, Seen, Size, Sizes, Tally};
+use super::tally::{Group, Seen, Series, Size, Sizes, Tally};
 use super::view::{Algorithm, Band, Box5, CommRank, Communicator, Inspection, Op, OpRank, Process, SCHEMA, Timeline};
 use super::waits::{self, AllWaits, WaitTally, tail};
 use super::{counts::Counts, findings, timeline};
@@ -39,6 +39,14 @@ struct Member<'a> {
     missing: u64,
 }
 
+/// A communicator of a process.
+struct Membership<'a> {
+    id: &'a str,
+    n_ranks: u32,
+    rank: u32,
+    operations: u64,
+}
+
 /// One operation of a communicator.
 #[derive(Default)]
 struct OpTally {
@@ -56,10 +64,18 @@ pub fn inspect(logs: Vec<(LogFile, Tally)>, filter: &Filter) -> Inspection {
     let repeats = repeats::find(&logs);
     let comms = communicators(&logs, &repeats);
     let seen = operations(&logs, &repeats, &comms);
-    let processes: Vec<ProcessKey<'_>> = {
-        let all: BTreeSet<_> = comms.values().flat_map(|c| c.members.values().map(|m| m.process)).collect();
-        all.into_iter().collect()
-    };
+    let mut memberships: BTreeMap<ProcessKey<'_>, Vec<Membership<'_>>> = BTreeMap::new();
+    for (id, comm) in &comms {
+        for (&rank, member) in &comm.members {
+            memberships.entry(member.process).or_default().push(Membership {
+                id,
+                n_ranks: comm.shape().0,
+                rank,
+                operations: member.operations,
+            });
+        }
+    }
+    let processes: Vec<ProcessKey<'_>> = memberships.keys().copied().collect();
     let process_of = |comm: &str, rank: u32| {
         let member = comms.get(comm)?.members.get(&rank)?;
         processes.binary_search(&member.process).ok()
@@ -75,7 +91,7 @@ pub fn inspect(logs: Vec<(LogFile, Tally)>, filter: &Filter) -> Inspection {
         comms.iter().map(|(id, comm)| comm.finish(id, &seen, &waits, by_comm.remove(*id).unwrap_or_default())).collect();
     let by_time = |a: f64, b: f64| b.total_cmp(&a);
     communicators.sort_by(|a, b| by_time(a.total_time_us, b.total_time_us).then_with(|| a.comm_id.cmp(&b.comm_id)));
-    let processes = processes.iter().enumerate().map(|(i, key)| process(key, &comms, waits.processes.get(&i))).collect();
+    let processes = memberships.iter().enumerate().map(|(i, (key, mine))| process(key, mine, waits.processes.get(&i))).collect();
     let kept = || logs.iter().flat_map(|(_, t)| t.written);
     let mut warnings = findings::log_warnings(&logs);
     warnings.extend(repeats.warnings.iter().cloned());
@@ -125,12 +141,13 @@ fn counted<'a>(logs: &'a [(LogFile, Tally)], repeats: &'a Repeats) -> impl Itera
 
 fn communicators<'a>(logs: &'a [(LogFile, Tally)], repeats: &'a Repeats) -> BTreeMap<&'a str, Comm<'a>> {
     let mut comms: BTreeMap<&str, Comm<'_>> = BTreeMap::new();
+    let by_origin: Vec<Vec<Vec<&Series>>> = logs.iter().map(|(_, tally)| series_by_origin(tally)).collect();
     for (file, index, tally) in counted(logs, repeats) {
         let Some(origin) = tally.origins.get(index).filter(|o| o.wanted) else { continue };
         let who = &origin.origin;
         let comm = comms.entry(&who.comm_id).or_default();
         comm.name = comm.name.or(who.comm_name.as_deref());
-        let series: Vec<_> = tally.series.iter().filter(|s| s.origin == index).collect();
+        let series = by_origin.get(file).and_then(|file| file.get(index)).map_or(&[][..], Vec::as_slice);
         let operations: u64 = series.iter().flat_map(|s| s.sizes.groups().map(|(_, g)| g.count)).sum();
         *comm.shapes.entry((who.n_ranks, who.nnodes)).or_default() += operations.max(1);
         if let Some(Drops { coll, p2p }) = origin.drops {
@@ -153,6 +170,16 @@ fn communicators<'a>(logs: &'a [(LogFile, Tally)], repeats: &'a Repeats) -> BTre
         op.ranks.values_mut().for_each(Sizes::count_in_ranges);
     }
     comms
+}
+
+fn series_by_origin(tally: &Tally) -> Vec<Vec<&Series>> {
+    let mut list = vec![Vec::new(); tally.origins.len()];
+    for series in &tally.series {
+        if let Some(of_origin) = list.get_mut(series.origin) {
+            of_origin.push(series);
+        }
+    }
+    list
 }
 
 fn operations(logs: &[(LogFile, Tally)], repeats: &Repeats, comms: &BTreeMap<&str, Comm<'_>>) -> Operations {
@@ -191,7 +218,7 @@ impl Comm<'_> {
         let (n_ranks, nnodes) = self.shape();
         let mut ops: Vec<Op> = Vec::new();
         for (&(p2p, op), tally) in &self.ops {
-            let series = seen.series().iter().position(|key| key.comm_id == id && key.p2p == p2p && key.op == op);
+            let series = seen.series().binary_search_by(|key| (key.comm_id.as_str(), key.p2p, key.op).cmp(&(id, p2p, op))).ok();
             for (size, group) in tally.sizes.groups() {
                 let compared = series.and_then(|s| waits.groups.get(&(s, size)));
                 ops.push(finish_op(op, n_ranks, size, group, compared, &tally.ranks));
@@ -219,7 +246,7 @@ impl Comm<'_> {
             class: comm_class(n_ranks, nnodes).to_owned(),
             ranks_seen: self.members.keys().copied().collect(),
             ranks_missing: (0..n_ranks).filter(|rank| !self.members.contains_key(rank)).take(MISSING_LISTED).collect(),
-            ranks_missing_count: (0..n_ranks).filter(|rank| !self.members.contains_key(rank)).count() as u32,
+            ranks_missing_count: n_ranks - self.members.range(..n_ranks).count() as u32,
             hosts: hosts.into_iter().map(str::to_owned).collect(),
             operations: ranks.iter().map(|r| r.operations).sum(),
             total_time_us: ops.iter().map(|op| op.total_time_us).sum(),
@@ -294,17 +321,15 @@ fn box5(counts: &Counts) -> Option<Box5> {
     Some(Box5 { p5: p5?, p25: p25?, median: median?, p75: p75?, p95: p95? })
 }
 
-fn process(key: &ProcessKey<'_>, comms: &BTreeMap<&str, Comm<'_>>, waits: Option<&WaitTally>) -> Process {
-    let mine =
-        || comms.iter().flat_map(|(id, c)| c.members.iter().filter(|(_, m)| m.process == *key).map(move |(&rank, m)| (*id, c, rank, m)));
+fn process(key: &ProcessKey<'_>, mine: &[Membership<'_>], waits: Option<&WaitTally>) -> Process {
     // The largest communicator is the job's world; of several the smallest id, so that all processes choose the same one.
-    let world = mine().max_by_key(|(id, comm, _, _)| (comm.shape().0, std::cmp::Reverse(*id)));
+    let world = mine.iter().max_by_key(|m| (m.n_ranks, std::cmp::Reverse(m.id)));
     Process {
         hostname: key.0.to_owned(),
         pid: key.1,
-        rank: world.map_or(0, |(_, _, rank, _)| rank),
-        communicators: mine().count(),
-        operations: mine().map(|(_, _, _, m)| m.operations).sum(),
+        rank: world.map_or(0, |m| m.rank),
+        communicators: mine.len(),
+        operations: mine.iter().map(|m| m.operations).sum(),
         waits: waits.map(WaitTally::finish).unwrap_or_default(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::tally::{Seen, Tally};
+use super::tally::Tally;
 use crate::model::record::LogFile;
 use crate::warning::Warning;
 
@@ -28,8 +28,10 @@ pub fn find(logs: &[(LogFile, Tally)]) -> Repeats {
     let mut repeats = Repeats { process: (0..logs.len()).collect(), ..Repeats::default() };
     let mut copies: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     let mut conflicts: BTreeSet<(usize, usize)> = BTreeSet::new();
-    for holders in holders.values().filter(|h| h.len() > 1) {
-        let mut times: Vec<_> = holders.iter().map(|&at| (at, written(logs, at))).collect();
+    holders.retain(|_, holders| holders.len() > 1);
+    let mut written = written(logs, holders.values().flatten().copied());
+    for holders in holders.values() {
+        let mut times: Vec<_> = holders.iter().map(|&at| (at, written.remove(&at).unwrap_or_default())).collect();
         // The fullest first, so that a shorter copy is the one that goes.
         times.sort_by_key(|((file, origin), times)| (std::cmp::Reverse(times.len()), *file, *origin));
         let mut kept: Vec<&((usize, usize), HashMap<_, _>)> = Vec::new();
@@ -83,14 +85,19 @@ pub fn find(logs: &[(LogFile, Tally)]) -> Repeats {
 /// Operation, kind and sequence number.
 type Key = (Option<crate::model::CommOp>, bool, u64);
 
-/// When the operations of one origin were written, as far as they were kept one by one.
-fn written(logs: &[(LogFile, Tally)], (file, origin): (usize, usize)) -> HashMap<Key, i64> {
-    let Some((_, tally)) = logs.get(file) else { return HashMap::new() };
-    let key = |seen: &Seen| {
-        let series = tally.series.get(seen.series as usize).filter(|s| s.origin == origin)?;
-        Some(((series.op, series.p2p, seen.sn), seen.written_us))
-    };
-    tally.sample.seen.iter().filter_map(key).collect()
+/// When the operations of each of these origins were written, as far as they were kept one by one.
+fn written(logs: &[(LogFile, Tally)], origins: impl Iterator<Item = (usize, usize)>) -> HashMap<(usize, usize), HashMap<Key, i64>> {
+    let mut all: HashMap<(usize, usize), HashMap<Key, i64>> = origins.map(|at| (at, HashMap::new())).collect();
+    let files: BTreeSet<usize> = all.keys().map(|(file, _)| *file).collect();
+    for (file, tally) in files.into_iter().filter_map(|file| Some((file, &logs.get(file)?.1))) {
+        for seen in &tally.sample.seen {
+            let Some(series) = tally.series.get(seen.series as usize) else { continue };
+            if let Some(times) = all.get_mut(&(file, series.origin)) {
+                times.insert((series.op, series.p2p, seen.sn), seen.written_us);
+            }
+        }
+    }
+    all
 }
 
 /// Makes two files one process, named by the smaller index.

@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 use super::clock::{Ended, Passes};
 use super::collect::LoggedOp;
 use crate::model::CommOp;
+use crate::stats;
 
 /// A logged size that is the kernel's own speaks for a pair this much.
 const SAME_SIZE: f64 = 0.25;
@@ -51,10 +52,16 @@ const VOTE_US: f64 = 30.0;
 const VOTERS: usize = 32;
 /// Votes after which no further kernel is asked.
 const VOTES: usize = 1 << 20;
-/// A kernel that would cast more votes than this has none.
-const MOST_VOTES: usize = 1 << 22;
+/// A kernel that carries more operations than this has no vote.
+const MOST_PARTS: i64 = 4096;
+/// A kernel that fits more records than this votes with its neighbours, ...
+const CROWD: usize = 1 << 12;
+/// ... so many kernels together.
+const NEIGHBOURS: usize = 16;
+/// Offsets all over the sequence that show what chance does.
+const SAMPLED: i64 = 32;
 /// Offsets that are followed.
-const OFFSETS: usize = 64;
+const OFFSETS: usize = 256;
 /// Cells of the table; fewer offsets are followed through longer traces.
 const CELLS: usize = 1 << 25;
 
@@ -324,14 +331,17 @@ pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
         firsts.push(count);
         count = count.saturating_add(block.width());
     }
-    let offsets = offsets(blocks, &firsts, sequence);
     let mut placed = Placed { outcomes: vec![Outcome::Nowhere; blocks.len()], score: 0.0 };
+    let Search { offsets, tried } = search(blocks, &firsts, sequence);
     if offsets.is_empty() {
         return placed;
     }
     let first = |i: usize, offset: i64| firsts[i].saturating_add(offset);
-    let chance = chance(blocks, &offsets, sequence, first);
-    let score = |i: usize, offset: i64| sequence.score(&blocks[i], first(i, offset), chance);
+    let chance = Chance::of(blocks, &offsets, sequence, first);
+    let score = |i: usize, offset: i64| sequence.score(&blocks[i], first(i, offset), chance.mean);
+    // The best of n sums of random numbers lies about this many of their standard deviations above the mean. Where all offsets are followed,
+    // each is seen beside the others, and none needs to be feared unseen.
+    let luck = if tried > offsets.len() { (2.0 * (tried as f64 * blocks.len() as f64).ln()).sqrt() } else { 0.0 };
     let way = best_way(blocks.len(), &offsets, score);
     let mut start = 0;
     for run in way.chunk_by(|a, b| a == b) {
@@ -340,15 +350,16 @@ pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
         let offset = offsets[run[0]];
         let found = |i: usize, offset: i64| sequence.records(&blocks[i], first(i, offset));
         let own: Vec<(Vec<usize>, usize)> = range.clone().map(|i| found(i, offset)).collect();
-        let pairs: usize = own.iter().map(|(records, _)| records.len()).sum();
-        let margin = MARGIN + MARGIN * (pairs as f64).sqrt();
-        // Nothing is an alternative, too.
+        let root = (own.iter().map(|(records, _)| records.len()).sum::<usize>() as f64).sqrt();
+        let margin = MARGIN + MARGIN * root;
+        // Nothing is an alternative, too, and so is luck.
         let fit: f64 = range.clone().map(|i| sequence.score(&blocks[i], first(i, offset), 0.0)).sum();
-        if fit < margin {
+        let total = |offset: i64| range.clone().map(|i| score(i, offset)).sum::<f64>();
+        let beyond_chance = total(offset);
+        if fit < margin || beyond_chance < luck * chance.deviation * root {
             continue;
         }
-        let total = |offset: i64| range.clone().map(|i| score(i, offset)).sum::<f64>();
-        let enough = total(offset) - margin;
+        let enough = beyond_chance - margin;
         let deltas = deltas(&blocks[range.clone()], &own, sequence);
         if !deltas.is_empty() && deltas.iter().all(|us| *us > FAR_US) && !sequence.sizes_vary {
             continue;
@@ -378,68 +389,111 @@ fn deltas(blocks: &[Block], records: &[(Vec<usize>, usize)], sequence: &Sequence
 }
 
 /// How well records fit kernels that they are not of: where all durations are alike, quite well, and an offset must not win because
-/// fewer records are lost on its way. The median over the offsets but the best.
-fn chance(blocks: &[Block], offsets: &[i64], sequence: &Sequence<'_>, first: impl Fn(usize, i64) -> i64) -> f64 {
-    let mean_and_sum = |&offset: &i64| {
-        let (mut sum, mut n) = (0.0, 0_u64);
-        for (i, block) in blocks.iter().enumerate() {
-            sequence.at(block, first(i, offset), &mut |_, fit| {
-                sum += fit.unwrap_or(0.0);
-                n += u64::from(fit.is_some());
-            });
-        }
-        (sum, if n > 0 { sum / n as f64 } else { 0.0 })
-    };
-    let mut fits: Vec<(f64, f64)> = offsets.iter().map(mean_and_sum).collect();
-    fits.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    fits.pop();
-    let means: Vec<f64> = fits.into_iter().map(|(_, mean)| mean).collect();
-    crate::stats::median(&means).unwrap_or(0.0).max(0.0)
+/// fewer records are lost on its way, or because it is the luckiest of many.
+struct Chance {
+    mean: f64,
+    deviation: f64,
 }
 
-/// The offsets that most kernels vote for, ascending.
-fn offsets(blocks: &[Block], firsts: &[i64], sequence: &Sequence<'_>) -> Vec<i64> {
-    let votes_of = |records: usize, width: i64| records.saturating_mul(usize::try_from(width).unwrap_or(usize::MAX));
+impl Chance {
+    /// From the offsets other than the best: those that were found, and some all over the sequence. The worse for the best counts.
+    fn of(blocks: &[Block], offsets: &[i64], sequence: &Sequence<'_>, first: impl Fn(usize, i64) -> i64) -> Chance {
+        let fits = |&offset: &i64| {
+            let mut fits = Vec::new();
+            for (i, block) in blocks.iter().enumerate() {
+                sequence.at(block, first(i, offset), &mut |_, fit| fits.extend(fit));
+            }
+            fits
+        };
+        let mut found: Vec<(f64, i64)> = offsets.iter().map(|offset| (fits(offset).iter().sum(), *offset)).collect();
+        found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let best = found.pop().map(|(_, offset)| offset);
+        let (low, high) = sequence.bounds().unwrap_or((0, 0));
+        let step = ((high - low) / SAMPLED).max(1);
+        let spread = (0..SAMPLED).map(|i| low.saturating_add(i * step)).filter(|offset| *offset <= high && Some(*offset) != best);
+        let of = |offsets: Vec<i64>| {
+            let fits: Vec<Vec<f64>> = offsets.iter().map(fits).filter(|fits| !fits.is_empty()).collect();
+            let means: Vec<f64> = fits.iter().filter_map(|fits| stats::mean(fits)).collect();
+            let variance = |(fits, mean): (&Vec<f64>, &f64)| stats::mean(&fits.iter().map(|fit| (fit - mean).powi(2)).collect::<Vec<_>>());
+            let variances: Vec<f64> = fits.iter().zip(&means).filter_map(variance).collect();
+            (stats::median(&means).unwrap_or(0.0), stats::median(&variances).unwrap_or(0.0).sqrt())
+        };
+        let (found, spread) = (of(found.into_iter().map(|(_, offset)| offset).collect()), of(spread.collect()));
+        Chance { mean: found.0.max(spread.0).max(0.0), deviation: found.1.max(spread.1) }
+    }
+}
+
+/// Places that are looked at more closely.
+struct Search {
+    /// The offsets that most kernels vote for, ascending.
+    offsets: Vec<i64>,
+    /// How many there were.
+    tried: usize,
+}
+
+/// Asks kernels all over the trace which records they could have, and so which offset.
+fn search(blocks: &[Block], firsts: &[i64], sequence: &Sequence<'_>) -> Search {
     let step = blocks.len().div_ceil(VOTERS).max(1);
-    let mut voters: Vec<(usize, usize)> = (0..blocks.len())
+    let mut voters: Vec<(usize, f64, usize)> = (0..blocks.len())
         .step_by(step)
         .map(|voter| {
-            let mut n = 0;
-            sequence.candidates(&blocks[voter], |_, _| n += 1);
-            (n, voter)
+            let (mut n, mut sum) = (0, 0.0);
+            sequence.candidates(&blocks[voter], |_, fit| (n, sum) = (n + 1, sum + fit));
+            (n, sum / f64::from(u32::try_from(n).unwrap_or(u32::MAX)), voter)
         })
-        .filter(|&(n, voter)| n > 0 && votes_of(n, blocks[voter].width()) <= MOST_VOTES)
+        .filter(|&(n, _, voter)| n > 0 && blocks[voter].width() <= MOST_PARTS)
         .collect();
     // Those that fit the fewest records first: their vote says most.
-    voters.sort_unstable();
+    voters.sort_unstable_by_key(|&(n, _, voter)| (n, voter));
     let mut votes: HashMap<i64, f64> = HashMap::new();
-    let mut cast = 0;
-    for (n, voter) in voters {
+    let (mut cast, mut tried) = (0, 0);
+    for (n, mean, voter) in voters {
         if cast > VOTES {
             break;
         }
         let width = blocks[voter].width();
-        cast += votes_of(n, width);
+        let is_crowd = n > CROWD;
+        cast += n.saturating_mul(usize::try_from(width).unwrap_or(usize::MAX));
+        tried = tried.max(n);
         sequence.candidates(&blocks[voter], |i, fit| {
             // Which of the kernel's numbers the record has is not known.
             for position in 0..width {
-                *votes.entry((sequence.number(i) - position).saturating_sub(firsts[voter])).or_default() += fit / width as f64;
+                let offset = (sequence.number(i) - position).saturating_sub(firsts[voter]);
+                let weight = if is_crowd { neighbours(blocks, firsts, sequence, voter, offset, mean) } else { fit / width as f64 };
+                if weight > 0.0 {
+                    *votes.entry(offset).or_default() += weight;
+                }
             }
         });
     }
+    let tried = tried.max(votes.len());
     let mut list: Vec<(i64, f64)> = votes.into_iter().collect();
     list.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     list.truncate((CELLS / blocks.len().max(1)).clamp(4, OFFSETS));
     let mut offsets: Vec<i64> = list.into_iter().map(|(offset, _)| offset).collect();
     offsets.sort_unstable();
-    offsets
+    Search { offsets, tried }
+}
+
+/// How much better than `usual` the kernels after a voter fit at its offset: among many records that fit one kernel, few fit it with its
+/// neighbours. Gives up early where they do not.
+fn neighbours(blocks: &[Block], firsts: &[i64], sequence: &Sequence<'_>, voter: usize, offset: i64, usual: f64) -> f64 {
+    let from = voter.min(blocks.len().saturating_sub(NEIGHBOURS));
+    let mut sum = 0.0;
+    for (block, first) in blocks.iter().zip(firsts).skip(from).take(NEIGHBOURS) {
+        sum += sequence.score(block, first.saturating_add(offset), usual);
+        if sum < -1.0 {
+            break;
+        }
+    }
+    sum
 }
 
 /// For each kernel the index of its offset, on the way of the highest total score on which offsets never fall.
 fn best_way(n: usize, offsets: &[i64], score: impl Fn(usize, i64) -> f64) -> Vec<usize> {
     let width = offsets.len();
     let mut best = vec![0.0_f64; width];
-    // OFFSETS fits in a byte.
+    // An index below OFFSETS fits in a byte.
     let mut came_from = vec![0_u8; n * width];
     for i in 0..n {
         let mut lower = 0;

@@ -24,7 +24,7 @@ struct Work {
     /// Earliest start among all its operations.
     first: Option<Ns>,
     /// Latest end among all its operations.
-    last_end: Ns,
+    last_end: Option<Ns>,
     /// Earliest start of work launched after this range and before the next one.
     between: Option<Ns>,
 }
@@ -46,7 +46,7 @@ pub fn gpu(ops: &Ops, names: &Names, ranges: &[Range]) -> Vec<Step> {
         between = earliest(between, work[i].between);
         windows[i] = match work[i].start() {
             None => Err("no GPU operation was launched inside the range".to_owned()),
-            Some(start) => match window(start, work[i].last_end, between, next_start) {
+            Some(start) => match window(start, work[i].last_end.unwrap_or(start), between, next_start) {
                 window if window.is_empty() => Err("the window would be empty: the next step's work starts no later".to_owned()),
                 window => {
                     next_start = Some(start);
@@ -97,7 +97,7 @@ fn gather(ops: &Ops, ranges: &[Range]) -> Vec<Work> {
         let Owner::Step(step) = *owner else { continue };
         let found = &mut work[step as usize];
         found.first = earliest(found.first, Some(ops.start[i]));
-        found.last_end = found.last_end.max(ops.end[i]);
+        found.last_end = found.last_end.max(Some(ops.end[i]));
         if kernel_streams.contains(&(step, ops.stream[i])) {
             found.first_on_kernel_streams = earliest(found.first_on_kernel_streams, Some(ops.start[i]));
         }

@@ -20,7 +20,9 @@ fn of(data: &Path, run: &str) -> Report {
 }
 
 fn merged(data: &Path, run: &str) -> InspectorMerge {
-    of(data, run).inspector.expect("logs")
+    let merge = of(data, run).inspector.expect("logs");
+    crate::scene::add_up(&merge);
+    merge
 }
 
 /// (rank, kernels, paired) of each rank.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use nsysnccl::pipeline::{self, Options, StepChoice};
-use nsysnccl::report::{InspectorMerge, Report as Finished};
+use nsysnccl::report::{InspectorMerge, InspectorRank, Report as Finished};
 
 use crate::support::folder;
 use crate::support::report::{Launch, Payload, Report, Stream, stream, thread};
@@ -225,8 +225,20 @@ impl Scene {
     /// What the logs added.
     #[track_caller]
     pub fn merged(&self) -> InspectorMerge {
-        self.finished().inspector.expect("logs")
+        let merge = self.finished().inspector.expect("logs");
+        add_up(&merge);
+        merge
     }
+}
+
+/// Every kernel is paired or has a reason, and so has every record inside the capture.
+#[track_caller]
+pub fn add_up(merge: &InspectorMerge) {
+    let sum = |of: fn(&InspectorRank) -> u64| merge.ranks.iter().map(of).sum::<u64>();
+    assert_eq!(merge.unmatched.values().sum::<u64>(), sum(|r| r.unmatched_kernels), "{:?}", merge.unmatched);
+    assert_eq!(merge.unmatched_records.values().sum::<u64>(), sum(|r| r.unmatched_records), "{:?}", merge.unmatched_records);
+    assert_eq!(merge.pairs.len() as u64, sum(|r| r.records_in_capture - r.unmatched_records));
+    assert!(merge.ranks.iter().all(|r| r.paired + r.unmatched_kernels == r.kernels && r.records_in_capture <= r.records));
 }
 
 pub const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";

@@ -47,7 +47,7 @@ fn search(folder: &Path, folders: &mut BTreeSet<PathBuf>, found: &mut BTreeSet<P
         let path = entry.map_err(unreadable)?.path();
         if path.is_dir() {
             search(&path, folders, found)?;
-        } else if is_log(&path) {
+        } else if path.is_file() && is_log(&path) {
             found.insert(path);
         }
     }

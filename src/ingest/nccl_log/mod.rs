@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::ingest::settings;
 use crate::model::nccl_log::{CommKey, CommRank, Device, Link, NcclLog, Process, Transport};
 use crate::text;
 use message::{Message, Stage};
@@ -176,7 +177,9 @@ impl Reading {
                 process.collnet.insert(plugin.to_owned());
             }
             Message::Setting { name, value } => {
-                process.settings.insert(name.to_owned(), value.to_owned());
+                if let Some(value) = settings::shown(name, value) {
+                    process.settings.insert(name.to_owned(), value);
+                }
             }
             Message::NetDevices { plugin, devices } => {
                 let known = process.net_devices.entry(plugin.to_owned()).or_default();

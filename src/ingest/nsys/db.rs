@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 
 use super::queries::Query;
 use crate::ingest::sniff;
+use crate::model::Ns;
 use crate::{Error, Result};
 
 /// A table of the export as the queries see it.
@@ -22,6 +23,12 @@ pub struct Table {
     pub alias: Option<&'static str>,
     /// The columns that queries use.
     pub columns: &'static [&'static str],
+}
+
+impl Table {
+    fn is_called(&self, name: &str) -> bool {
+        name.eq_ignore_ascii_case(self.name) || self.alias.is_some_and(|alias| name.eq_ignore_ascii_case(alias))
+    }
 }
 
 const fn table(name: &'static str, columns: &'static [&'static str]) -> Table {
@@ -83,6 +90,11 @@ impl Db {
         let db = Db { connection, path: path.to_owned(), size };
         db.batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192;")?;
         let present = db.tables()?;
+        if let Some(view) = db.views()?.iter().find(|view| TABLES.iter().any(|table| table.is_called(view))) {
+            // A view can run without end, and an export has none.
+            return Err(Error::input(path, format!("holds a view in place of the table {view}, so it is no export of Nsight Systems"))
+                .with_hint("export the report: nsys export --type sqlite REPORT.nsys-rep"));
+        }
         if !MARKS.iter().any(|mark| present.iter().any(|name| name.eq_ignore_ascii_case(mark))) {
             return Err(Error::input(path, "is a SQLite file, but no export of Nsight Systems (none of its tables is there)")
                 .with_hint("export the report: nsys export --type sqlite REPORT.nsys-rep"));
@@ -125,10 +137,17 @@ impl Db {
     }
 
     fn tables(&self) -> Result<Vec<String>> {
+        self.schema("table")
+    }
+
+    fn views(&self) -> Result<Vec<String>> {
+        self.schema("view")
+    }
+
+    fn schema(&self, kind: &str) -> Result<Vec<String>> {
         let read = || -> rusqlite::Result<Vec<String>> {
-            let mut statement =
-                self.connection.prepare("SELECT name FROM main.sqlite_master WHERE type IN ('table', 'view') ORDER BY name")?;
-            statement.query_map([], |row| row.get(0))?.collect()
+            let mut statement = self.connection.prepare("SELECT name FROM main.sqlite_master WHERE type = ?1 ORDER BY name")?;
+            statement.query_map([kind], |row| row.get(0))?.collect()
         };
         read().map_err(|e| sql_error(&self.path, &e))
     }
@@ -214,6 +233,19 @@ pub fn int(row: &Row<'_>, at: usize) -> Option<i64> {
         Ok(ValueRef::Text(text)) => std::str::from_utf8(text).ok()?.trim().parse().ok(),
         _ => None,
     }
+}
+
+/// No time is this far from 0, in nanoseconds: 146 years. The distance of any two nearer ones is an `i64` too.
+const FARTHEST: Ns = 1 << 62;
+
+/// Column `at` as a time; `None` where it cannot be one.
+pub fn time(row: &Row<'_>, at: usize) -> Option<Ns> {
+    int(row, at).filter(|&ns| is_time(ns))
+}
+
+/// True for a number of nanoseconds that can be a time.
+pub fn is_time(ns: Ns) -> bool {
+    -FARTHEST < ns && ns < FARTHEST
 }
 
 /// Column `at` as text, with what is no UTF-8 replaced; `None` for NULL and blobs.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rusqlite::Row;
 
-use super::db::{Db, int};
+use super::db::{Db, int, time};
 use super::launches::{Launch, LaunchTable};
 use super::queries::{self, Query};
 use crate::Result;
@@ -66,7 +66,7 @@ pub struct Oddities {
     pub before_capture: u64,
     /// Operations whose end is before their start: taken as zero length.
     pub negative: u64,
-    /// Rows without a start or an end.
+    /// Rows without a start or an end, or with one that cannot be a time.
     pub without_time: u64,
     /// Operations whose launch is not in the capture.
     pub without_launch: u64,
@@ -147,7 +147,7 @@ impl GpuWork {
         let mut last: Option<(DeviceKey, DeviceWork)> = None;
         let devices = &mut self.devices;
         let rows = db.each(query, [], |row| {
-            let (Some(start), Some(end)) = (int(row, 0), int(row, 1)) else {
+            let (Some(start), Some(end)) = (time(row, 0), time(row, 1)) else {
                 odd.without_time += 1;
                 return;
             };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::db::{Db, int};
+use super::db::{Db, int, time};
 use super::gpu_work::process_of;
 use super::queries;
 use crate::Result;
@@ -103,7 +103,7 @@ pub fn read(db: &Db, tables: &mut HashMap<u64, LaunchTable>) -> Result<u64> {
     list.sort_unstable_by_key(|(process, _)| *process);
     let mut at = 0;
     db.each(queries::LAUNCHES, [], |row| {
-        let (Some(start), Some(id), Some(thread)) = (int(row, 0), int(row, 1), int(row, 2)) else { return };
+        let (Some(start), Some(id), Some(thread)) = (time(row, 0), int(row, 1), int(row, 2)) else { return };
         let process = process_of(thread);
         if list.get(at).is_none_or(|(p, _)| *p != process) {
             match list.binary_search_by_key(&process, |(p, _)| *p) {

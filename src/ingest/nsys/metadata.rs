@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::db::{Db, int, text};
+use super::db::{Db, int, is_time, text, time};
 use super::gpu_work::process_of;
 use super::queries;
 use crate::Result;
+use crate::ingest::settings;
 use crate::model::Ns;
 
 /// Variables that hold the rank of the launched process, in order of trust.
@@ -57,12 +58,12 @@ impl Metadata {
                 "EXPORT_PRODUCT_VERSION" => meta.nsys_version = Some(value.into_owned()),
                 "EXPORT_SCHEMA_VERSION" => meta.schema_version = Some(value.into_owned()),
                 "EXPORT_PARAM_TIME_NORMALIZE" => normalized = value.eq_ignore_ascii_case("true") || value == "1",
-                "EXPORT_PARAM_TIME_SHIFT" => shift = value.trim().parse().unwrap_or(0),
+                "EXPORT_PARAM_TIME_SHIFT" => shift = value.trim().parse().ok().filter(|&ns| is_time(ns)).unwrap_or(0),
                 _ => {}
             }
         })?;
         let mut utc = None;
-        db.each(queries::SESSION, [], |row| utc = utc.or(int(row, 0).filter(|&ns| ns > 0)))?;
+        db.each(queries::SESSION, [], |row| utc = utc.or(time(row, 0).filter(|&ns| ns > 0)))?;
         meta.epoch_ns = if normalized { Some(0i64.saturating_sub(shift)) } else { utc.map(|ns| ns.saturating_sub(shift)) };
         meta.zero = if normalized { utc.unwrap_or(0).saturating_add(shift) } else { shift };
         meta.read_environment(db)?;
@@ -80,7 +81,7 @@ impl Metadata {
     fn read_environment(&mut self, db: &Db) -> Result<()> {
         let mut variables: HashMap<String, String> = HashMap::new();
         let mut keep = |name: &str, value: &str| {
-            let wanted = RANK_VARIABLES.contains(&name) || SIZE_VARIABLES.contains(&name) || is_setting(name);
+            let wanted = RANK_VARIABLES.contains(&name) || SIZE_VARIABLES.contains(&name) || settings::is_setting(name);
             if wanted {
                 variables.entry(name.to_owned()).or_insert_with(|| value.to_owned());
             }
@@ -106,7 +107,8 @@ impl Metadata {
         let number = |name: &str| variables.get(name).and_then(|v| v.trim().parse::<u32>().ok());
         self.rank = RANK_VARIABLES.into_iter().find_map(|name| number(name).map(|rank| (name, rank)));
         self.world_size = SIZE_VARIABLES.into_iter().find_map(number);
-        self.settings = variables.into_iter().filter(|(name, _)| is_setting(name)).map(|(name, value)| (name, harmless(value))).collect();
+        self.settings =
+            variables.into_iter().filter_map(|(name, value)| settings::shown(&name, &value).map(|value| (name, value))).collect();
         self.cuda_graph_mode = graph_mode;
         self.hostname = hostname;
         Ok(())
@@ -136,21 +138,4 @@ impl Metadata {
         let first = models.next()?;
         models.all(|other| other == first).then(|| first.clone())
     }
-}
-
-/// Words that stand beside a secret.
-const SECRET_WORDS: [&str; 6] = ["TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL", "AUTH"];
-
-/// A value that may be printed: one that could hold credentials (in a URL, or another variable behind a semicolon) is not.
-fn harmless(value: String) -> String {
-    let upper = value.to_ascii_uppercase();
-    let suspicious = value.contains('@') || SECRET_WORDS.iter().any(|word| upper.contains(word));
-    if suspicious { "(not shown: it may hold credentials)".to_owned() } else { value }
-}
-
-/// Settings that explain a run and hold no secret: what NCCL and the CUDA runtime read.
-fn is_setting(name: &str) -> bool {
-    // Images set the version of the NCCL that they were built with, which is not always the one that runs.
-    let prefix = ["NCCL_", "CUDA_", "TORCH_NCCL_"].iter().any(|prefix| name.starts_with(prefix)) && !name.ends_with("_VERSION");
-    prefix && !SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word))
 }

@@ -236,7 +236,7 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
     add(odd.before_capture, "before-capture", format!("{} GPU operations start before the capture and are left out.", odd.before_capture));
     add(found.before_capture, "before-capture", format!("{} step ranges begin before the capture and are left out.", found.before_capture));
     add(odd.negative, "negative-duration", format!("{} GPU operations end before they start and count as zero length.", odd.negative));
-    add(odd.without_time, "no-time", format!("{} GPU rows have no start or no end and are left out.", odd.without_time));
+    add(odd.without_time, "no-time", format!("{} GPU rows have no start or no end that can be a time and are left out.", odd.without_time));
     add(
         odd.without_launch,
         "no-launch",

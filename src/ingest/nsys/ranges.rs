@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::db::{Db, int, text};
+use super::db::{Db, int, text, time};
 use super::gpu_work::process_of;
 use super::payload::{Decoder, Fields};
 use super::queries;
@@ -101,7 +101,7 @@ pub fn read(db: &Db, wanted: &Wanted<'_>, zero: Ns, names: &mut Names) -> Result
 
     let mut calls: Vec<(u64, i64, NameId, NcclCall)> = Vec::new();
     found.rows = db.each(queries::RANGES, [], |row| {
-        let (Some(start), Some(end), Some(thread)) = (int(row, 0), int(row, 1), int(row, 2)) else { return };
+        let (Some(start), Some(end), Some(thread)) = (time(row, 0), time(row, 1), int(row, 2)) else { return };
         let process = process_of(thread);
         let in_nccl_domain = int(row, 3).is_some_and(|domain| nccl_domains.contains(&(process, domain)));
         let inline = text(row, 4);
