@@ -11,7 +11,7 @@ use crate::warning::{Finding, Severity};
 /// Departures closer than this are what kernels that end together look like, ns.
 const APART_NS: i64 = 200_000;
 /// Below this share of the transfer they do not matter.
-const APART_SHARE: f64 = 0.01;
+const APART_SHARE: f64 = 0.1;
 
 /// A median of counts as a whole number.
 fn whole_count(count: f64) -> String {
@@ -100,8 +100,8 @@ pub fn tiny_messages(report: &Report) -> Option<Finding> {
         period(report).each
     );
     let draft = Draft::new("tiny-messages", severity(share), title)
-        .with("tiny_count", tiny_calls)
-        .with("sized_count", sized)
+        .with("tiny_calls", tiny_calls)
+        .with("sized_calls", sized)
         .with("tiny_limit_bytes", TINY)
         .with("comm_count_per_step", per_step)
         .costs(share);
@@ -179,20 +179,15 @@ pub fn idle(report: &Report, late: Option<u32>) -> Option<Finding> {
     if !enough(idle) || (late.is_some() && !enough(stats::mean(&others)?)) || is_whole(report) {
         return None;
     }
-    let least = by_rank.iter().min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
     let most = by_rank.iter().max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))?;
+    let least = by_rank.iter().min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
     // Medians of ranks need not lie on both sides of the run's median; then they would only confuse.
-    let range = if most.0 > 1.5 * least.0 && (least.0..=most.0).contains(&idle) {
-        format!(": {} on rank {}, {} on rank {}", ms(most.0), most.1, ms(least.0), least.1)
-    } else {
-        String::new()
-    };
+    let differ = most.0 > 1.5 * least.0 && (least.0..=most.0).contains(&idle);
+    let range = if differ { format!(": {} on rank {}, {} on rank {}", ms(most.0), most.1, ms(least.0), least.1) } else { String::new() };
     let gpus = if report.ranks.len() > 1 { "GPUs are idle" } else { "The GPU is idle" };
     let title = format!("{gpus} {} of the step ({}{range}).", percent(idle / step), ms(idle));
     let draft = Draft::new("idle", severity(idle / step), title)
         .with("idle_ns", idle.round() as i64)
-        .with("idle_max_ns", most.0.round() as i64)
-        .with("idle_min_ns", least.0.round() as i64)
         .with("step_ns", step.round() as i64)
         .costs(idle / step);
     Some(draft.advice("The host launches too slowly: look at data loading, synchronisation and small kernels (CUDA graphs, torch.compile, fused optimizers)."))

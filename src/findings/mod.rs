@@ -16,9 +16,11 @@ pub fn find(report: &Report) -> Vec<Finding> {
     let mut list = Vec::new();
     match &late {
         Some(late) => list.extend(late.finding(report)),
-        None => list.extend(straggler::jitter(report)),
+        None => {
+            list.extend(straggler::jitter(report));
+            list.extend(straggler::imbalance(report));
+        }
     }
-    list.extend(straggler::imbalance(report, late.as_ref()));
     list.extend(communication::share(report));
     list.extend(communication::tiny_messages(report));
     list.extend(communication::end_spread(report));

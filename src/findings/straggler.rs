@@ -17,6 +17,8 @@ const MIN_COST: f64 = 0.01;
 const MIN_JITTER: f64 = 0.05;
 /// Fewer collectives of known order are no habit.
 const FEWEST_ORDERED: u64 = 3;
+/// Where a rank is not late in the median step: fewer late steps are an accident.
+const FEWEST_LATE: usize = 2;
 /// An excess explains lateness if it is at least this share of it.
 const EXPLAINS: f64 = 0.3;
 
@@ -93,6 +95,9 @@ pub fn find(report: &Report) -> Option<Straggler> {
         return None;
     }
     let late_steps: Vec<f64> = waited.iter().zip(&late_in).filter(|(_, late)| **late).map(|(ns, _)| *ns as f64).collect();
+    if !usual && late_steps.len() < FEWEST_LATE {
+        return None;
+    }
     let in_one = stats::median(&late_steps)?;
     let some_steps = (!usual).then_some((late_steps.len(), waited.len(), in_one));
     let excess = CAUSES.map(|(_, metric)| excess(report, late.rank, metric, &late_in).unwrap_or(0.0));
@@ -143,7 +148,7 @@ impl Straggler {
         };
         let late = match self.some_steps {
             Some((some, all, in_one)) => format!(
-                "Rank {} is late in {some} of {all} steps: {others} {up_to}{} for it there, {} {} on average ({} {}).",
+                "Rank {} is late in {some} of {all} steps: {others} for it {up_to}{} there, {up_to}{} {} on average ({} {}).",
                 self.rank,
                 ms(in_one),
                 ms(self.cost),
@@ -168,7 +173,6 @@ impl Straggler {
             .with("ordered_count", ordered)
             .with("others_wait_ns_per_step", ns(self.cost))
             .with("cause", self.cause.label())
-            .with("cause_excess_ns_per_step", self.cause.index().map(|i| ns(self.excess[i])))
             .with("idle_excess_ns_per_step", ns(self.excess[0]))
             .with("compute_excess_ns_per_step", ns(self.excess[1]))
             .with("exposed_copy_excess_ns_per_step", ns(self.excess[2]))
@@ -178,11 +182,6 @@ impl Straggler {
 }
 
 impl Cause {
-    /// Its place in [`CAUSES`].
-    fn index(self) -> Option<usize> {
-        CAUSES.iter().position(|(cause, _)| *cause == self)
-    }
-
     fn label(self) -> &'static str {
         match self {
             Cause::Idle => "idle",
@@ -244,8 +243,9 @@ pub fn jitter(report: &Report) -> Option<Finding> {
     ))
 }
 
-/// Ranks that do not compute equally long, unless another rank than the slowest is late: then that is no matter of compute.
-pub fn imbalance(report: &Report, late: Option<&Straggler>) -> Option<Finding> {
+/// Ranks that do not compute equally long, where no rank is known to be late: else that one's lateness is what the step takes
+/// longer for, whatever its cause.
+pub fn imbalance(report: &Report) -> Option<Finding> {
     let step = report.summary.values.median(Metric::StepNs)?;
     let compute: Vec<(f64, u32)> = report.ranks.iter().filter_map(|r| Some((r.summary.median(Metric::ComputeNs)?, r.rank))).collect();
     let most = compute.iter().max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))?;
@@ -255,25 +255,24 @@ pub fn imbalance(report: &Report, late: Option<&Straggler>) -> Option<Finding> {
     // Kernels that run beside communication share the GPU with it and take longer: that is no more work.
     let shared = |rank: &RankReport| Some(rank.summary.median(Metric::OverlapNs)? / rank.summary.median(Metric::ComputeNs)?);
     let is_shared = report.ranks.iter().filter_map(shared).any(|share| share > 0.1);
-    let explains_nothing = late.is_some_and(|late| late.rank != most.1 || late.cause != Cause::Compute);
-    if compute.len() < 2 || gap / step < 0.02 || is_shared || explains_nothing {
+    if compute.len() < 2 || gap / step < 0.02 || is_shared {
         return None;
     }
     let title = format!(
-        "Compute is uneven: {} {} on rank {}, {} on rank {}; the mean is {}.",
+        "Compute is uneven: rank {} computes {} {}, rank {} {}; the mean is {}.",
+        most.1,
         ms(most.0),
         period(report).each,
-        most.1,
-        ms(least.0),
         least.1,
+        ms(least.0),
         ms(mean)
     );
     let draft = Draft::new("compute-imbalance", severity(gap / step), title)
         .with("slowest_rank", most.1)
         .with("fastest_rank", least.1)
-        .with("compute_max_ns", most.0.round() as i64)
-        .with("compute_min_ns", least.0.round() as i64)
-        .with("compute_mean_ns", mean.round() as i64)
+        .with("max_compute_ns", most.0.round() as i64)
+        .with("min_compute_ns", least.0.round() as i64)
+        .with("mean_compute_ns", mean.round() as i64)
         .costs(gap / step);
     Some(draft.advice("Give ranks equal work (samples, tokens, layers); equal work that takes longer on one rank means a slower GPU."))
 }

@@ -190,7 +190,7 @@ fn a_busy_host_is_the_finding() {
     let Some(report) = of("repeats/ddp-run2") else { return };
     let late = &report.findings[0];
     assert_eq!((late.id.as_str(), late.evidence["rank"].as_u64(), late.evidence["cause"].as_str()), ("straggler", Some(0), Some("idle")));
-    assert!(late.title.contains("Rank 0 is late: the other rank waits 7.46 ms a step for it"), "{}", late.title);
+    assert!(late.title.contains("and the other rank waits for it: 7.46 ms a step in the median"), "{}", late.title);
     assert!(late.title.contains("arrives last at 19 of 20 collectives") && late.title.contains("its host is late"), "{}", late.title);
     assert_eq!((rank(&report, 0).last_count, rank(&report, 1).last_count), (Some(19), Some(1)));
 }
