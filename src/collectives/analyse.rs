@@ -216,7 +216,7 @@ mod tests {
                 prop_assert!(one.timing.wait_ns.iter().all(|ns| *ns >= 0));
                 prop_assert!(one.exposed_wait_ns.iter().zip(&one.timing.wait_ns).all(|(exposed, wait)| *exposed >= 0 && exposed <= wait));
             }
-            let alone: u64 = across.matching.alone.values().flat_map(|counts| counts.values()).sum();
+            let alone: u64 = across.matching.alone.values().flat_map(|alone| alone.by_rank.values()).sum();
             prop_assert_eq!(seen.len() as u64 + alone, events.iter().map(|list| list.len() as u64).sum::<u64>());
             let lists: Vec<&[Event]> = events.iter().map(Vec::as_slice).collect();
             let groups = groups::groups(&across.measured, &lists, &[0, 1, 2]);

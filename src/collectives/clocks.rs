@@ -67,7 +67,7 @@ pub struct RankClock {
     linked: usize,
     /// Median of what remains, ns; `None` with fewer than two collectives, which anything fits.
     pub residual_p50_ns: Option<i64>,
-    /// 95th percentile of what remains, ns.
+    /// 95th percentile of what remains, ns: what times of this rank cannot tell apart.
     pub residual_p95_ns: Option<i64>,
     /// Collectives that it rests on.
     pub collectives: u64,
@@ -104,11 +104,6 @@ impl RankClock {
     pub fn comparable(&self, other: &RankClock) -> bool {
         let one_host = self.host.is_some() && self.host == other.host && self.has_epoch && other.has_epoch;
         self.linked == other.linked || one_host
-    }
-
-    /// What times of this rank cannot tell apart, ns; `None` if nothing says how good its clock is.
-    pub fn doubt_ns(&self) -> Option<i64> {
-        self.residual_p95_ns
     }
 
     /// True if both ranks are on one machine.

@@ -6,14 +6,14 @@ use super::events::Event;
 use crate::model::RankTrace;
 
 /// What is known of one communicator.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Communicator {
+#[derive(Debug, Clone, Default)]
+struct Communicator {
     /// Its ranks; `None` if nothing says how many.
-    pub n_ranks: Option<u32>,
+    n_ranks: Option<u32>,
     /// Indices of the run's ranks that use it here, in order of rank.
-    pub users: Vec<usize>,
+    users: Vec<usize>,
     /// Index of the run's rank by number in the communicator.
-    pub by_number: BTreeMap<i64, usize>,
+    by_number: BTreeMap<i64, usize>,
 }
 
 /// The communicators of a run.
@@ -59,9 +59,9 @@ impl Communicators {
         Communicators { list, everyone: complete.then_some(traces.len() as u32), assumed }
     }
 
-    /// What is known of `comm`.
-    pub fn get(&self, comm: u64) -> Option<&Communicator> {
-        self.list.get(&comm)
+    /// Index of the run's rank by number in a communicator, as far as they are known.
+    pub fn numbers(&self, comm: u64) -> Option<&BTreeMap<i64, usize>> {
+        self.list.get(&comm).map(|known| &known.by_number)
     }
 
     /// Ranks of a communicator, or of an operation without one.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::calls::{self, Calls};
 use crate::classify;
-use crate::model::op::NO_CALL;
+use crate::model::op::{NO_CALL, NO_LAUNCH};
 use crate::model::{Class, CommOp, NameId, NcclCall, Ns, RankTrace};
 
 /// Where the size of an operation came from.
@@ -44,7 +44,7 @@ pub struct Event {
     pub start: Ns,
     /// End on the GPU.
     pub end: Ns,
-    /// Start of the launching API call, or [`crate::model::op::NO_LAUNCH`].
+    /// Start of the launching API call, or [`NO_LAUNCH`].
     pub launch: Ns,
     /// Dense stream index.
     pub stream: u32,
@@ -73,6 +73,27 @@ pub struct Event {
 }
 
 impl Event {
+    /// An operation of which only kind and time are known.
+    pub fn new(op: CommOp, start: Ns, end: Ns) -> Event {
+        Event {
+            start,
+            end,
+            launch: NO_LAUNCH,
+            stream: 0,
+            name: NameId::NONE,
+            op,
+            comm: None,
+            bytes: None,
+            bytes_source: None,
+            partners: Vec::new(),
+            operation: None,
+            seq: None,
+            members: 1,
+            sends: 0,
+            receives: 0,
+        }
+    }
+
     /// Duration on the GPU.
     pub fn duration(&self) -> Ns {
         self.end.saturating_sub(self.start)
@@ -113,26 +134,11 @@ pub fn events(trace: &RankTrace) -> Vec<Event> {
     list
 }
 
-/// An operation of which only the kernel is known.
+/// An operation of which only the kernel or copy is known.
 fn bare(trace: &RankTrace, i: usize) -> Event {
     let ops = &trace.ops;
-    Event {
-        start: ops.start[i],
-        end: ops.end[i],
-        launch: ops.launch[i],
-        stream: ops.stream[i],
-        name: ops.name[i],
-        op: classify::op(trace.names.get(ops.name[i])).unwrap_or(CommOp::Other),
-        comm: None,
-        bytes: None,
-        bytes_source: None,
-        partners: Vec::new(),
-        operation: None,
-        seq: None,
-        members: 1,
-        sends: 0,
-        receives: 0,
-    }
+    let op = classify::op(trace.names.get(ops.name[i])).unwrap_or(CommOp::Other);
+    Event { launch: ops.launch[i], stream: ops.stream[i], name: ops.name[i], ..Event::new(op, ops.start[i], ops.end[i]) }
 }
 
 /// Adds the operations that one call launched.

@@ -32,14 +32,12 @@ pub struct RankEvents<'a> {
 pub enum Reason {
     /// Nobody else here takes part.
     Absent,
-    /// Ranks have different numbers of them, or in another order of sizes.
+    /// Ranks have different numbers of them, or in another order of sizes or kernels.
     Unequal,
     /// The clocks of the ranks cannot be compared, and there is nothing else to go by.
     NoClock,
     /// The order agrees, the times do not.
     NotTogether,
-    /// Kernels on streams of the same role differ.
-    Names,
     /// No payload names the communicator, and ends agree with no other rank.
     LeavesAlone,
     /// Peers are numbers in a communicator in which the rank's own number is not known.
@@ -53,10 +51,9 @@ impl Reason {
     pub fn label(self) -> &'static str {
         match self {
             Reason::Absent => "no other rank of the report takes part",
-            Reason::Unequal => "counts or sizes differ between ranks",
+            Reason::Unequal => "counts, sizes or kernels differ between ranks",
             Reason::NoClock => "only clocks could tell, and those of the ranks cannot be compared",
             Reason::NotTogether => "they do not run at the same time on the ranks",
-            Reason::Names => "kernel names differ between ranks",
             Reason::LeavesAlone => "the communicator is not known, and they end together on no other rank",
             Reason::OwnNumber => "the rank's own number in the communicator is not known",
             Reason::Chained => "one kernel works with several of another rank",
@@ -131,16 +128,25 @@ pub struct Matching {
     pub matches: Vec<Match>,
     /// What order cannot decide.
     pub open: Vec<Bucket>,
-    /// How many operations of each rank (its number) have no partner.
-    pub alone: BTreeMap<Reason, BTreeMap<u32, u64>>,
-    /// One case of each reason, in words.
-    pub examples: BTreeMap<Reason, String>,
+    /// Operations without a partner.
+    pub alone: BTreeMap<Reason, Alone>,
+}
+
+/// Operations that have no partner for the same reason.
+#[derive(Debug)]
+pub struct Alone {
+    /// How many each rank (its number) has.
+    pub by_rank: BTreeMap<u32, u64>,
+    /// The first case, in words.
+    pub example: String,
 }
 
 impl Matching {
-    fn leave(&mut self, ranks: &[RankEvents<'_>], reason: Reason, r: usize, count: usize) {
+    /// Counts operations of rank `r` (its index) as alone.
+    fn leave(&mut self, ranks: &[RankEvents<'_>], reason: Reason, (r, count): (usize, usize), example: impl FnOnce() -> String) {
         if count > 0 {
-            *self.alone.entry(reason).or_default().entry(ranks[r].rank).or_default() += count as u64;
+            let alone = self.alone.entry(reason).or_insert_with(|| Alone { by_rank: BTreeMap::new(), example: example() });
+            *alone.by_rank.entry(ranks[r].rank).or_default() += count as u64;
         }
     }
 
@@ -202,8 +208,7 @@ fn split_streams(ranks: &[RankEvents<'_>], communicators: &Communicators, result
     let (matches, alone) = streams::split(ranks, communicators.size(None), std::mem::take(&mut result.matches));
     result.matches = matches;
     for (r, e) in alone {
-        result.leave(ranks, Reason::LeavesAlone, r, 1);
-        result.examples.entry(Reason::LeavesAlone).or_insert_with(|| describe(&ranks[r].events[e]));
+        result.leave(ranks, Reason::LeavesAlone, (r, 1), || describe(&ranks[r].events[e]));
     }
 }
 
@@ -215,8 +220,7 @@ fn join_sends(ranks: &[RankEvents<'_>], sends: &[(usize, usize)], communicators:
         result.matches.push(Match { members, method: Method::Communicator, step, role: None });
     }
     for ((r, e), reason) in found.alone {
-        result.leave(ranks, reason, r, 1);
-        result.examples.entry(reason).or_insert_with(|| format!("{} of rank {}", describe(&ranks[r].events[e]), ranks[r].rank));
+        result.leave(ranks, reason, (r, 1), || format!("{} of rank {}", describe(&ranks[r].events[e]), ranks[r].rank));
     }
 }
 
@@ -240,8 +244,7 @@ fn by_order(ranks: &[RankEvents<'_>], bucket: Bucket, named: bool, result: &mut 
         Key::Stream(role, anchor) => (Method::StreamOrder, Some(role), anchor == Anchor::Anywhere || !named),
     };
     if let [(r, only)] = bucket.lists.as_slice() {
-        result.examples.entry(Reason::Absent).or_insert_with(|| describe(&ranks[*r].events[only[0]]));
-        return result.leave(ranks, Reason::Absent, *r, only.len());
+        return result.leave(ranks, Reason::Absent, (*r, only.len()), || describe(&ranks[*r].events[only[0]]));
     }
     if counted {
         return result.open.push(bucket);
@@ -264,8 +267,7 @@ fn by_order(ranks: &[RankEvents<'_>], bucket: Bucket, named: bool, result: &mut 
     for class in classes {
         if let [only] = class.as_slice() {
             let (r, list) = &bucket.lists[*only];
-            result.examples.entry(Reason::Unequal).or_insert_with(|| counts(ranks, &bucket));
-            result.leave(ranks, Reason::Unequal, *r, list.len());
+            result.leave(ranks, Reason::Unequal, (*r, list.len()), || counts(ranks, &bucket));
             continue;
         }
         for k in 0..bucket.lists[class[0]].1.len() {
@@ -343,11 +345,7 @@ fn by_clock_in(ranks: &[RankEvents<'_>], clocks: &[RankClock], bucket: &Bucket, 
         (true, true) => Reason::NotTogether,
         (true, false) => Reason::Unequal,
     };
-    let left: usize = lists.iter().map(|(_, list)| list.len() - matched).sum();
-    if left > 0 {
-        result.examples.entry(reason).or_insert_with(|| counts(ranks, bucket));
-        lists.iter().for_each(|(r, list)| result.leave(ranks, reason, *r, list.len() - matched));
-    }
+    lists.iter().for_each(|(r, list)| result.leave(ranks, reason, (*r, list.len() - matched), || counts(ranks, bucket)));
 }
 
 /// Times further apart than this many residuals, and this long, contradict a match, ns.
@@ -362,16 +360,14 @@ pub fn check(ranks: &[RankEvents<'_>], clocks: &[RankClock], result: &mut Matchi
         let first = &clocks[m.members[0].0];
         let latest_start = events().map(|(clock, event)| clock.common(event.start)).max().unwrap_or(0);
         let earliest_end = events().map(|(clock, event)| clock.common(event.end)).min().unwrap_or(0);
-        let doubt = events().filter_map(|(clock, _)| clock.doubt_ns()).max().unwrap_or(0);
+        let doubt = events().filter_map(|(clock, _)| clock.residual_p95_ns).max().unwrap_or(0);
         events().all(|(clock, event)| event.leaves_together() && clock.comparable(first))
             && latest_start.saturating_sub(earliest_end) > doubt.saturating_mul(APART_RESIDUALS).saturating_add(APART_NS)
     };
     let (wrong, right): (Vec<Match>, Vec<Match>) = std::mem::take(&mut result.matches).into_iter().partition(apart);
     result.matches = right;
     for m in &wrong {
-        m.members.iter().for_each(|&(r, _)| result.leave(ranks, Reason::NotTogether, r, 1));
-        let (r, e) = m.members[0];
-        result.examples.entry(Reason::NotTogether).or_insert_with(|| describe(&ranks[r].events[e]));
+        m.members.iter().for_each(|&(r, e)| result.leave(ranks, Reason::NotTogether, (r, 1), || describe(&ranks[r].events[e])));
     }
     !wrong.is_empty()
 }

@@ -20,7 +20,6 @@ pub mod warnings;
 #[cfg(test)]
 pub(crate) mod test_events {
     use super::events::Event;
-    use crate::model::op::NO_LAUNCH;
     use crate::model::{CommOp, NameId, Ns};
 
     /// An AllReduce kernel of which nothing else is known.
@@ -30,22 +29,6 @@ pub(crate) mod test_events {
 
     /// A kernel of any operation.
     pub(crate) fn of(op: CommOp, start: Ns, end: Ns) -> Event {
-        Event {
-            start,
-            end,
-            launch: NO_LAUNCH,
-            stream: 0,
-            name: NameId(0),
-            op,
-            comm: None,
-            bytes: None,
-            bytes_source: None,
-            partners: Vec::new(),
-            operation: None,
-            seq: None,
-            members: 1,
-            sends: 0,
-            receives: 0,
-        }
+        Event { name: NameId(0), ..Event::new(op, start, end) }
     }
 }

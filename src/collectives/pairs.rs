@@ -50,7 +50,7 @@ pub fn join(ranks: &[RankEvents<'_>], events: &[Node], communicators: &Communica
     for &node in events {
         let event = &ranks[node.0].events[node.1];
         let Some(comm) = event.comm else { continue };
-        let members = communicators.get(comm).map(|c| &c.by_number);
+        let members = communicators.numbers(comm);
         sets.add(node);
         if !members.is_some_and(|m| m.values().any(|&r| r == node.0)) {
             why.insert(node, Reason::OwnNumber);

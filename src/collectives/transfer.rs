@@ -76,7 +76,8 @@ pub fn timing(m: &Match, events: &[&[Event]], clocks: &[RankClock]) -> Timing {
         timing.transfer = Ok(shortest);
         timing.wait_ns = durations.iter().map(|d| d.saturating_sub(shortest)).collect();
         // What remains between two clocks is also how far their ranks are from leaving together, which bounds what durations say.
-        let doubt = |a: usize, b: usize| clock(a).doubt_ns().zip(clock(b).doubt_ns()).map_or(UNTESTED_NS, |(a, b)| a.saturating_add(b));
+        let doubt =
+            |a: usize, b: usize| clock(a).residual_p95_ns.zip(clock(b).residual_p95_ns).map_or(UNTESTED_NS, |(a, b)| a.saturating_add(b));
         let mut order: Vec<usize> = (0..members.len()).collect();
         order.sort_by_key(|&position| (durations[position], position));
         let apart = |a: usize, b: usize| (durations[b] - durations[a] > doubt(a, b)).then_some(());

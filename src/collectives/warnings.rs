@@ -3,7 +3,7 @@
 use super::analyse::Across;
 use super::clocks::RankClock;
 use super::events::Event;
-use super::matching::Reason;
+use super::matching::{Alone, Reason};
 use crate::model::{CommOp, Ns, RankTrace};
 use crate::report::Input;
 use crate::units;
@@ -32,10 +32,9 @@ fn by_rank<'a>(counts: impl Iterator<Item = (&'a u32, &'a u64)>) -> String {
 }
 
 fn unmatched(across: &Across) -> Vec<Warning> {
-    let one = |(reason, counts): (&Reason, &std::collections::BTreeMap<u32, u64>)| {
-        let example = across.matching.examples.get(reason).map_or(String::new(), |text| format!(" (for example {text})"));
-        let message =
-            format!("Communication operations without a partner: {}. Reason: {}{example}.", by_rank(counts.iter()), reason.label());
+    let one = |(reason, alone): (&Reason, &Alone)| {
+        let (counts, why, example) = (by_rank(alone.by_rank.iter()), reason.label(), &alone.example);
+        let message = format!("Communication operations without a partner: {counts}. Reason: {why} (for example {example}).");
         let warning = Warning::new("collectives-unmatched", message);
         match reason {
             Reason::Absent | Reason::OwnNumber => warning.with_hint("Give the reports of all ranks of the run."),
@@ -44,7 +43,7 @@ fn unmatched(across: &Across) -> Vec<Warning> {
             Reason::NotTogether if !across.named_steps => warning.with_hint(
                 "Operations that ranks may leave early (Broadcast, Reduce) are matched only where steps have a number in their name.",
             ),
-            Reason::Unequal | Reason::NotTogether | Reason::Names | Reason::Chained => {
+            Reason::Unequal | Reason::NotTogether | Reason::Chained => {
                 warning.with_hint("Ranks may have been captured for different parts of the run, or rows were lost.")
             }
         }

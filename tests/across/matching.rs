@@ -214,7 +214,7 @@ fn sends_of_another_size_are_no_partners() {
     }
     let report = cluster.finish();
     assert_eq!(report.collectives, []);
-    assert!(warning(&report, "collectives-unmatched").contains("2 on rank 0, 2 on rank 1. Reason: counts or sizes differ"));
+    assert!(warning(&report, "collectives-unmatched").contains("2 on rank 0, 2 on rank 1. Reason: counts, sizes or kernels differ"));
 }
 
 // Rank 0 sends to 1 and later receives from it, rank 1 does both in one kernel: that one works with two of rank 0.
@@ -286,7 +286,7 @@ fn unequal_counts_are_named_by_rank() {
     let counts: Vec<_> = report.collectives.iter().map(|g| (g.matched_by.as_str(), g.count, g.transfer_ns)).collect();
     assert_eq!(counts, [("communicator and order", 9, Some(MS)), ("time", 2, Some(MS))]);
     let message = warning(&report, "collectives-unmatched");
-    assert!(message.contains("1 on rank 0. Reason: counts or sizes differ"), "{message}");
+    assert!(message.contains("1 on rank 0. Reason: counts, sizes or kernels differ"), "{message}");
     assert!(message.contains("AllReduce on communicator 0xfa012817699a0bae: 3 on rank 0, 2 on rank 1"), "{message}");
     assert_eq!(rank(&report, 0).wait_ns_per_step, Some(3 * MS));
 }
@@ -438,7 +438,7 @@ fn operations_outside_steps() {
     let report = cluster.finish();
     let counts: Vec<_> = report.collectives.iter().map(|g| (g.matched_by.as_str(), g.count)).collect();
     assert_eq!(counts, [("communicator and order", 4), ("time", 1)]);
-    assert!(warning(&report, "collectives-unmatched").contains("1 on rank 0. Reason: counts or sizes differ"));
+    assert!(warning(&report, "collectives-unmatched").contains("1 on rank 0. Reason: counts, sizes or kernels differ"));
     // Only steps have waits.
     assert_eq!(report.waits.iter().map(|w| w.wait_ns).sum::<i64>(), 0);
 }
