@@ -33,8 +33,8 @@ pub struct Straggler {
     some_steps: Option<(usize, usize, f64)>,
     /// Where its own time goes.
     pub cause: Cause,
-    /// By how much its idle time, compute and exposed copies exceed the others', ns in a step in which it is late.
-    excess: [f64; 3],
+    /// By how much that exceeds the others', ns in a step in which it is late.
+    excess: f64,
 }
 
 /// What the late rank does longer than the others.
@@ -47,7 +47,7 @@ pub enum Cause {
     Unknown,
 }
 
-/// What can make a rank late, in the order of [`Straggler::excess`].
+/// What can make a rank late.
 const CAUSES: [(Cause, Metric); 3] =
     [(Cause::Idle, Metric::IdleNs), (Cause::Compute, Metric::ComputeNs), (Cause::Copies, Metric::ExposedCopyNs)];
 
@@ -83,26 +83,19 @@ pub fn find(report: &Report) -> Option<Straggler> {
         return None;
     }
     let waited = of(late.rank);
-    let is_late = |ns: &i64| *ns as f64 / step >= MIN_COST;
     let median = stats::median_i64(&waited)? as f64;
     let usual = median / step >= MIN_COST;
-    let (cost, late_in) = if usual {
-        (median, vec![true; waited.len()])
-    } else {
-        (sum(late.rank) / waited.len() as f64, waited.iter().map(is_late).collect())
-    };
-    if cost / step < MIN_COST {
-        return None;
-    }
-    let late_steps: Vec<f64> = waited.iter().zip(&late_in).filter(|(_, late)| **late).map(|(ns, _)| *ns as f64).collect();
-    if !usual && late_steps.len() < FEWEST_LATE {
+    let late_in: Vec<bool> = waited.iter().map(|&ns| usual || ns as f64 / step >= MIN_COST).collect();
+    let late_steps: Vec<f64> = waited.iter().zip(&late_in).filter(|(_, late)| **late).map(|(&ns, _)| ns as f64).collect();
+    let cost = if usual { median } else { sum(late.rank) / waited.len() as f64 };
+    if cost / step < MIN_COST || (!usual && late_steps.len() < FEWEST_LATE) {
         return None;
     }
     let in_one = stats::median(&late_steps)?;
     let some_steps = (!usual).then_some((late_steps.len(), waited.len(), in_one));
-    let excess = CAUSES.map(|(_, metric)| excess(report, late.rank, metric, &late_in).unwrap_or(0.0));
-    let (cause, most) = CAUSES.into_iter().zip(excess).map(|((cause, _), ns)| (cause, ns)).max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let cause = if most >= EXPLAINS * in_one { cause } else { Cause::Unknown };
+    let excesses = CAUSES.into_iter().map(|(cause, metric)| (cause, excess(report, late.rank, metric, &late_in).unwrap_or(0.0)));
+    let (cause, excess) = excesses.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let cause = if excess >= EXPLAINS * in_one { cause } else { Cause::Unknown };
     if cause == Cause::Unknown && is_whole(report) {
         // One window holds the start of the capture too, at which ranks wait because profilers start at different times.
         return None;
@@ -173,9 +166,7 @@ impl Straggler {
             .with("ordered_count", ordered)
             .with("others_wait_ns_per_step", ns(self.cost))
             .with("cause", self.cause.label())
-            .with("idle_excess_ns_per_step", ns(self.excess[0]))
-            .with("compute_excess_ns_per_step", ns(self.excess[1]))
-            .with("exposed_copy_excess_ns_per_step", ns(self.excess[2]))
+            .with("cause_excess_ns_per_step", ns(self.excess))
             .costs(share);
         Some(draft.advice(self.cause.advice()))
     }
@@ -191,12 +182,12 @@ impl Cause {
         }
     }
 
-    fn sentence(self, excess: [f64; 3], others: &str) -> String {
+    fn sentence(self, excess: f64, others: &str) -> String {
         match self {
-            Cause::Idle => format!("Its GPU is idle {} longer than {others}: its host is late.", ms(excess[0])),
-            Cause::Compute => format!("Its compute kernels take {} longer than {others}.", ms(excess[1])),
-            Cause::Copies => format!("Its exposed copies take {} longer than {others}.", ms(excess[2])),
-            Cause::Unknown => "Neither its idle time nor its compute nor its copies explain that.".to_owned(),
+            Cause::Idle => format!("Its GPU is idle {} longer than {others}: its host is late.", ms(excess)),
+            Cause::Compute => format!("Its compute kernels take {} longer than {others}.", ms(excess)),
+            Cause::Copies => format!("Its exposed copies take {} longer than {others}.", ms(excess)),
+            Cause::Unknown => "Neither its idle time nor its compute nor its exposed copies explain that.".to_owned(),
         }
     }
 
