@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::matching::{Match, RankEvents};
 use crate::stats;
 
-/// Ranks of one communicator end its collectives this close to each other, from one to the next, ns.
+/// Ranks of one communicator end its collectives this close to each other, from one to the next, ns. Through host memory they
+/// were seen 23 us apart after 4 ms; over NVLink up to 14 us.
 const TOGETHER_NS: i64 = 20_000;
+/// One part in this many of an operation's duration is close, too: it changes no number that is read from it.
+const TOGETHER_PART: i64 = 50;
 /// Fewer collectives cannot tell groups of ranks apart.
 const FEWEST: usize = 4;
 
@@ -80,17 +83,17 @@ pub fn split(ranks: &[RankEvents<'_>], everyone: Option<u32>, matches: Vec<Match
 
 /// For each rank the first rank of its group.
 fn leaders(ranks: &[RankEvents<'_>], matches: &[&Match]) -> Vec<usize> {
-    // Ends by rank and match, of operations that ranks leave together; of others only if there are none.
+    // Of operations that ranks leave together; of others only if there are none.
     let together = |m: &&&Match| m.members.iter().all(|&(r, e)| ranks[r].events[e].leaves_together());
     let mut used: Vec<&Match> = matches.iter().filter(together).copied().collect();
     let few_are_enough = !used.is_empty();
     if used.is_empty() {
         used = matches.to_vec();
     }
-    let mut ends: Vec<Vec<(usize, i64)>> = vec![Vec::new(); ranks.len()];
+    let mut ends: Vec<Vec<End>> = vec![Vec::new(); ranks.len()];
     used.sort_by_key(|m| (ranks[m.members[0].0].events[m.members[0].1].start, m.members[0]));
     for (k, m) in used.iter().enumerate() {
-        m.members.iter().for_each(|&(r, e)| ends[r].push((k, ranks[r].events[e].end)));
+        m.members.iter().for_each(|&(r, e)| ends[r].push((k, ranks[r].events[e].end, ranks[r].events[e].duration())));
     }
     let mut leader: Vec<usize> = (0..ranks.len()).collect();
     for r in 0..ranks.len() {
@@ -103,19 +106,24 @@ fn leaders(ranks: &[RankEvents<'_>], matches: &[&Match]) -> Vec<usize> {
     leader
 }
 
+/// How a rank leaves a match: the number of the match, the end and the duration, ns.
+type End = (usize, i64, i64);
+
 /// True if the distance of ends hardly changes from one collective to the next: clocks may be apart and drift.
-fn end_together(a: &[(usize, i64)], b: &[(usize, i64)], few_are_enough: bool) -> bool {
-    let mut distances = Vec::with_capacity(a.len().min(b.len()));
+fn end_together(a: &[End], b: &[End], few_are_enough: bool) -> bool {
+    let (mut distances, mut durations) = (Vec::new(), Vec::new());
     let mut others = b.iter().peekable();
-    for &(k, end) in a {
+    for &(k, end, duration) in a {
         while others.next_if(|other| other.0 < k).is_some() {}
-        if let Some(&&(_, other)) = others.peek().filter(|other| other.0 == k) {
-            distances.push(other.saturating_sub(end));
+        if let Some(other) = others.next_if(|other| other.0 == k) {
+            distances.push(other.1.saturating_sub(end));
+            durations.push(duration.min(other.2));
         }
     }
     let changes: Vec<i64> = distances.windows(2).map(|pair| pair[1].saturating_sub(pair[0]).saturating_abs()).collect();
+    let close = stats::median_i64(&durations).map_or(TOGETHER_NS, |duration| TOGETHER_NS.max(duration / TOGETHER_PART));
     match distances.len() {
         few if few < FEWEST => few_are_enough,
-        _ => stats::median_i64(&changes).is_some_and(|change| change <= TOGETHER_NS),
+        _ => stats::median_i64(&changes).is_some_and(|change| change <= close),
     }
 }

@@ -98,6 +98,22 @@ fn sub_communicators_without_payloads() {
     assert_eq!(group(&report, "AllReduce", &[0, 1]).matched_by, "stream order and kernel name");
 }
 
+// Through host memory ranks leave an AllReduce of 4 ms up to 50 us apart, now one first and now the other: still one operation.
+#[test]
+fn one_communicator_without_payloads_that_ranks_leave_roughly_together() {
+    let mut cluster = with_steps(4, 12);
+    for i in 0..12 {
+        for (r, rank) in cluster.ranks.iter_mut().enumerate() {
+            rank.report.payloads = Payloads::None;
+            let apart = i * (3 * r as i64 + 4) % 11 * 5 * US;
+            rank.collective(&ALL_REDUCE, at(i) + 20 * MS..at(i) + 24 * MS + apart);
+        }
+    }
+    let report = cluster.finish();
+    assert_eq!(codes(&report), ["no-payloads"]);
+    assert_eq!(group(&report, "AllReduce", &[0, 1, 2, 3]).count, 12);
+}
+
 // A pipeline of three stages: 0 sends to 1, 1 to 2, each twice a step.
 // rank 0   [S1]        [S1]
 // rank 1   [R0  ][S2]  [R0 ][S2]
