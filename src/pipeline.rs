@@ -571,6 +571,7 @@ fn rank_report(trace: &RankTrace, steps: Vec<report::RankStep>) -> RankReport {
         pid: trace.pid,
         device: trace.device,
         gpu: trace.gpu.clone(),
+        gpu_uuid: trace.gpu_uuid.clone(),
         hostname: trace.hostname.clone(),
         clock: Clock {
             epoch_ns: trace.epoch_ns,

@@ -149,6 +149,18 @@ fn fixed(value: f64, decimals: usize) -> String {
     if value > 0.0 { format!("<{smallest}") } else { format!(">-{smallest}") }
 }
 
+/// Ranks in order, as `0-7` or `0, 2-3`.
+pub fn rank_list(ranks: &[u32]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for &rank in &ranks.iter().copied().collect::<std::collections::BTreeSet<u32>>() {
+        match runs.last_mut() {
+            Some(run) if run.1.checked_add(1) == Some(rank) => run.1 = rank,
+            _ => runs.push((rank, rank)),
+        }
+    }
+    runs.iter().map(|&(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") }).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,5 +230,13 @@ mod tests {
         assert_eq!([287.57, 27.2, 2.789, 0.0123].map(bandwidth), ["287.6 GB/s", "27.2 GB/s", "2.79 GB/s", "0.012 GB/s"]);
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([plural(1, "rank"), plural(2, "rank")], ["1 rank", "2 ranks"]);
+    }
+
+    #[test]
+    fn ranks_are_listed_in_runs() {
+        assert_eq!(rank_list(&[0, 1, 2, 3]), "0-3");
+        assert_eq!(rank_list(&[7, 0, 2, 3]), "0, 2-3, 7");
+        assert_eq!(rank_list(&[u32::MAX]), "4294967295");
+        assert_eq!(rank_list(&[]), "");
     }
 }

@@ -170,6 +170,7 @@ mod tests {
                     pid: rank,
                     device: 0,
                     gpu: None,
+                    gpu_uuid: None,
                     hostname: named.then(|| "node".to_owned()),
                     epoch_ns,
                     ops,

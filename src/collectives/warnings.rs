@@ -56,15 +56,13 @@ fn clocks(across: &Across, traces: &[RankTrace]) -> Vec<Warning> {
     if traces.len() < 2 {
         return list;
     }
-    let without: Vec<String> = traces.iter().filter(|t| t.epoch_ns.is_none()).map(|t| t.rank.to_string()).collect();
+    let without: Vec<u32> = traces.iter().filter(|t| t.epoch_ns.is_none()).map(|t| t.rank).collect();
     if !without.is_empty() {
-        list.push(Warning::new(
-            "no-start-time",
-            format!(
-                "The reports of rank {} do not say when they begin: their clocks rest on matched collectives alone, and no offset is given.",
-                shorten(&without)
-            ),
-        ));
+        let message = format!(
+            "The reports of {} have no start time: clocks there rest on matched collectives alone, and no offset is given.",
+            ranks(&without)
+        );
+        list.push(Warning::new("no-start-time", message));
     }
     let known: Vec<(Ns, usize)> = across.clocks.iter().enumerate().filter_map(|(r, c)| Some((c.offset_ns()?, r))).collect();
     if let (Some(&least), Some(&most)) = (known.iter().min(), known.iter().max_by_key(|(offset, r)| (*offset, std::cmp::Reverse(*r))))
@@ -84,25 +82,21 @@ fn clocks(across: &Across, traces: &[RankTrace]) -> Vec<Warning> {
             warning.with_hint("The hosts' clocks are not synchronised (NTP or PTP).")
         });
     }
-    let unlinked: Vec<String> = (0..traces.len())
+    let unlinked: Vec<u32> = (0..traces.len())
         .filter(|&r| across.clocks[r].collectives == 0 && (0..traces.len()).any(|k| !across.clocks[r].comparable(&across.clocks[k])))
-        .map(|r| traces[r].rank.to_string())
+        .map(|r| traces[r].rank)
         .collect();
     if !unlinked.is_empty() && across.clocks.iter().any(|c| c.collectives > 0) {
-        list.push(Warning::new(
-            "clock-unknown",
-            format!(
-                "No collective that ranks leave together links rank {} to the others: its clock is not compared with theirs.",
-                shorten(&unlinked)
-            ),
-        ));
+        let message =
+            format!("No collective that ranks leave together links {} to the others, so their clocks are not compared.", ranks(&unlinked));
+        list.push(Warning::new("clock-unknown", message));
     }
     list
 }
 
-fn shorten(ranks: &[String]) -> String {
-    let shown = ranks.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    if ranks.len() > NAMED { format!("{shown} and {} more", ranks.len() - NAMED) } else { shown }
+/// `rank 3`, `ranks 0-2, 5`.
+fn ranks(list: &[u32]) -> String {
+    format!("{} {}", if list.len() == 1 { "rank" } else { "ranks" }, units::rank_list(list))
 }
 
 fn communicators(across: &Across, traces: &[RankTrace], events: &[Vec<Event>]) -> Vec<Warning> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::metric::{Metric, Summary};
-use crate::report::{Input, Report};
+use crate::report::{Input, Report, gpus};
 use crate::text;
 use crate::units;
 
@@ -68,18 +68,11 @@ fn same_files(baseline: &Subject, variant: &Subject) -> Option<String> {
     (shared > 0).then(|| format!("{} in both variants: the comparison is with itself.", units::plural(shared, "same file")))
 }
 
-/// How often each text occurs, as `2x NVIDIA H200, 1x NVIDIA A100`.
-fn census<'a>(texts: impl Iterator<Item = &'a str>) -> String {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    texts.for_each(|text| *counts.entry(text).or_default() += 1);
-    counts.iter().map(|(text, n)| format!("{n}x {text}")).collect::<Vec<_>>().join(", ")
-}
-
 fn gpus(baseline: &Subject, variant: &Subject) -> Option<String> {
     let kinds =
         |subject: &Subject| subject.captures.iter().flat_map(|r| &r.ranks).filter_map(|rank| rank.gpu.clone()).collect::<BTreeSet<_>>();
     let (before, after) = (kinds(baseline), kinds(variant));
-    let list = |subject: &Subject| census(subject.captures.iter().flat_map(|r| &r.ranks).filter_map(|rank| rank.gpu.as_deref()));
+    let list = |subject: &Subject| gpus::census(subject.captures.iter().flat_map(|r| &r.ranks)).join(", ");
     (!before.is_empty() && !after.is_empty() && before != after)
         .then(|| format!("Different GPUs: {} in the baseline, {} here.", list(baseline), list(variant)))
 }

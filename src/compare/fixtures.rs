@@ -77,6 +77,7 @@ fn report(name: &str, ranks: &[Vec<(String, Values)>]) -> Report {
         pid: 1,
         device: 0,
         gpu: Some("NVIDIA H200".to_owned()),
+        gpu_uuid: None,
         hostname: None,
         clock: Clock { epoch_ns: None, offset_ns: None, residual_p50_ns: None, residual_p95_ns: None, drift: None, collectives: 0 },
         wait_ns_per_step: None,

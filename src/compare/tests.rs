@@ -249,6 +249,32 @@ fn known_options_are_checked_against_counts_and_bytes() {
     assert_eq!(c.expectations.iter().map(|e| e.holds).collect::<Vec<_>>(), [Some(true)]);
 }
 
+/// One rank exchanges nothing whatever the option, so nothing can be missing; a rank of several whose partners were not captured does.
+#[test]
+fn a_rank_alone_says_nothing_about_what_ranks_exchange() {
+    let names = ["ddp-1gpu-bucket100", "ddp-1gpu-fsdp", "ddp-1gpu-accum4", "ddp-1gpu-bf16"];
+    let of_world = |ranks: Option<u32>| {
+        let alone = |name: &str| {
+            let mut report = run("nvlink/ddp-1gpu");
+            report.summary.world_size = ranks;
+            variant(name, vec![report])
+        };
+        settled(
+            &names.iter().fold(vec![variant("ddp-1gpu", vec![run("nvlink/ddp-1gpu")])], |list, name| [list, vec![alone(name)]].concat()),
+        )
+    };
+    for ranks in [None, Some(1)] {
+        let c = of_world(ranks);
+        let about_ranks = c.expectations.iter().filter(|e| !matches!(e.option, TrainingOption::DdpOneGpu));
+        assert!(about_ranks.clone().count() >= 5 && about_ranks.clone().all(|e| e.holds.is_none()), "{:?}", c.expectations);
+        assert!(c.findings.iter().all(|f| f.id != "expectation-failed"), "{:?}", c.findings);
+    }
+    assert!(of_world(Some(8)).expectations.iter().any(|e| e.option == TrainingOption::Fsdp && e.holds == Some(false)));
+    // With other options than the reference's the copies may be views, which a name need not say.
+    let c = settled(&[variant("baseline", vec![run("nvlink/baseline")]), variant("ddp-1gpu-bucket100", vec![run("nvlink/baseline")])]);
+    assert!(c.expectations.iter().all(|e| e.holds.is_none()), "{:?}", c.expectations);
+}
+
 /// A step that holds both micro-batches sends once like a step of one, for twice the work; a step of one micro-batch sends every other time.
 #[test]
 fn accumulation_is_fewer_collectives_for_the_same_work() {

@@ -1,6 +1,7 @@
 //! What explains the run, each with its evidence and what to try, from the finished numbers of a report.
 
 mod communication;
+mod shared_gpu;
 mod straggler;
 
 use serde_json::{Map, Value};
@@ -21,6 +22,7 @@ pub fn find(report: &Report) -> Vec<Finding> {
             list.extend(straggler::imbalance(report));
         }
     }
+    list.extend(shared_gpu::shared_gpu(report));
     list.extend(communication::share(report));
     list.extend(communication::tiny_messages(report));
     list.extend(communication::end_spread(report));

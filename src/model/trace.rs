@@ -208,6 +208,8 @@ pub struct RankTrace {
     pub device: u32,
     /// GPU model.
     pub gpu: Option<String>,
+    /// The GPU's own number, the same in every report; `None` if the report does not say which GPU it is.
+    pub gpu_uuid: Option<String>,
     /// Host name.
     pub hostname: Option<String>,
     /// Nanoseconds to add to the report's own time to get Unix time; 0 if timestamps already are, `None` if unknown.

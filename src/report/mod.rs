@@ -1,6 +1,7 @@
 //! The view model of `report`: every number final, none formatted. `--format json` prints it as it stands
 //! (schema `nsysnccl.report/1`); every other format reads the same structure.
 
+pub mod gpus;
 pub mod transport;
 pub(crate) mod values;
 
@@ -115,6 +116,8 @@ pub struct RankReport {
     pub device: u32,
     /// GPU model.
     pub gpu: Option<String>,
+    /// The GPU's own number (UUID), the same in every report; `None` if the report does not say which GPU it is.
+    pub gpu_uuid: Option<String>,
     /// Host name.
     pub hostname: Option<String>,
     /// Where this rank's clock stands.
@@ -500,6 +503,7 @@ pub(crate) mod tests_support {
             pid: rank,
             device: 0,
             gpu: None,
+            gpu_uuid: None,
             hostname: None,
             clock: Clock { epoch_ns: None, offset_ns: None, residual_p50_ns: None, residual_p95_ns: None, drift: None, collectives: 0 },
             wait_ns_per_step: None,

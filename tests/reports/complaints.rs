@@ -413,6 +413,32 @@ fn a_ranks_gpu_stays_with_its_cpu() {
 }
 
 #[test]
+fn ranks_on_one_gpu_are_named() {
+    let of = |uuids: [&str; 4]| {
+        let folder = folder();
+        let paths: Vec<PathBuf> = (0..4u32)
+            .zip(uuids)
+            .map(|(number, uuid)| {
+                let mut one = rank(Some(number), 50, 0);
+                one.gpu_with_uuid(0, uuid, 50, 0);
+                one.save(folder.path(), &format!("run_{number}.sqlite"))
+            })
+            .collect();
+        report(&paths)
+    };
+    let shared = |report: &nsysnccl::report::Report| report.findings.iter().find(|f| f.id == "shared-gpu").cloned();
+    let all_on_one = shared(&of(["a-1"; 4])).expect("a finding");
+    assert!(all_on_one.title.starts_with("Ranks 0-3 run on one GPU:"), "{}", all_on_one.title);
+    let two_pairs = shared(&of(["a-1", "b-2", "b-2", "a-1"])).expect("a finding");
+    assert!(two_pairs.title.starts_with("Ranks 0, 3 run on one GPU, and so do others on 1 other GPU:"), "{}", two_pairs.title);
+    assert_eq!(two_pairs.evidence["ranks"], serde_json::json!(["0, 3", "1-2"]));
+    // A number of zeros is none.
+    for each_its_own in [["a-1", "a-2", "a-3", "a-4"], ["0000-00"; 4], [""; 4]] {
+        assert_eq!(shared(&of(each_its_own)), None, "{each_its_own:?}");
+    }
+}
+
+#[test]
 fn the_report_says_where_each_clock_stands() {
     let folder = folder();
     let mut with = rank(Some(0), 50, 0);

@@ -158,7 +158,7 @@ fn one_of_everything() -> Report {
     report.env("RANK", "0");
     report.system("Hostname", "node0");
     report.system("KernelVersion", "6.1");
-    report.gpu(3, "NVIDIA H200", 7, 0);
+    report.gpu_with_uuid(3, "f006c11c-65f0", 7, 0);
     report.row("MPI_RANKS", &[("globalTid", main.global().into()), ("rank", 4.into())]);
     for (severity, message) in [(2, "usual"), (3, "lost events")] {
         report.row("DIAGNOSTIC_EVENT", &[("timestamp", 1.into()), ("severity", severity.into()), ("text", text(message))]);
@@ -196,7 +196,7 @@ const GOLDEN: &[(&str, &[&str])] = &[
     ("probe/capture", &["PROCESS_0:ENVIRONMENT_VARIABLE|RANK=\"0\""]),
     ("probe/system", &["Hostname|node0"]),
     ("probe/session", &["1700000000000000000"]),
-    ("probe/gpus", &["3|NVIDIA H200|"]),
+    ("probe/gpus", &["3|NVIDIA H200||f006c11c-65f0"]),
     ("probe/devices", &["3|0|7"]),
     ("probe/diagnostics", &["lost events"]),
 ];

@@ -186,6 +186,12 @@ impl Report {
         self.row("TARGET_INFO_CUDA_DEVICE", &[("gpuId", id.into()), ("cudaId", cuda.into()), ("pid", i64::from(pid).into())]);
     }
 
+    /// The same, with the number that it has in every report.
+    pub fn gpu_with_uuid(&mut self, id: i64, uuid: &str, pid: u32, cuda: i64) {
+        self.row("TARGET_INFO_GPU", &[("id", id.into()), ("name", text("NVIDIA H200")), ("uuid", text(uuid))]);
+        self.row("TARGET_INFO_CUDA_DEVICE", &[("gpuId", id.into()), ("cudaId", cuda.into()), ("pid", i64::from(pid).into())]);
+    }
+
     /// A push/pop range.
     pub fn range(&mut self, thread: Thread, name: &str, time: Range<i64>) {
         self.nvtx(thread, 59, 0, &[("start", time.start.into()), ("end", time.end.into()), ("text", text(name))]);

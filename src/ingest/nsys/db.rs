@@ -59,7 +59,7 @@ pub const TABLES: &[Table] = &[
     table("META_DATA_CAPTURE", &["name", "value"]),
     table("TARGET_INFO_SYSTEM_ENV", &["name", "value"]),
     table("TARGET_INFO_SESSION_START_TIME", &["utcEpochNs"]),
-    table("TARGET_INFO_GPU", &["id", "deviceId", "name"]),
+    table("TARGET_INFO_GPU", &["id", "deviceId", "name", "uuid"]),
     table("TARGET_INFO_CUDA_GPU", &["deviceId", "name"]),
     table("TARGET_INFO_CUDA_DEVICE", &["gpuId", "cudaId", "pid"]),
     table("MPI_RANKS", &["globalTid", "rank"]),

@@ -34,14 +34,23 @@ pub struct Metadata {
     pub world_size: Option<u32>,
     /// NCCL and CUDA settings of the environment.
     pub settings: BTreeMap<String, String>,
-    /// GPU models by number.
-    gpus: BTreeMap<i64, String>,
+    /// GPUs by number.
+    gpus: BTreeMap<i64, Gpu>,
     /// GPU number by (pid, CUDA ordinal).
     devices: HashMap<(i64, i64), i64>,
     /// MPI rank by process.
     pub mpi_ranks: HashMap<u64, u32>,
     /// Errors that the profiler noted.
     pub errors: Vec<String>,
+}
+
+/// A GPU as a report knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gpu {
+    /// Model.
+    pub model: String,
+    /// Its own number, the same in every report.
+    pub uuid: Option<String>,
 }
 
 impl Metadata {
@@ -116,8 +125,11 @@ impl Metadata {
 
     fn read_devices(&mut self, db: &Db) -> Result<()> {
         db.each(queries::GPUS, [], |row| {
-            if let (Some(id), Some(name)) = (int(row, 0).or_else(|| int(row, 2)), text(row, 1)) {
-                self.gpus.entry(id).or_insert_with(|| name.into_owned());
+            if let (Some(id), Some(model)) = (int(row, 0).or_else(|| int(row, 2)), text(row, 1)) {
+                // Zeros stand for a number that is not known.
+                let uuid = text(row, 3).filter(|uuid| uuid.chars().any(|c| c.is_ascii_hexdigit() && c != '0'));
+                let gpu = || Gpu { model: model.into_owned(), uuid: uuid.map(|uuid| uuid.into_owned()) };
+                self.gpus.entry(id).or_insert_with(gpu);
             }
         })?;
         db.each(queries::DEVICES, [], |row| {
@@ -128,14 +140,14 @@ impl Metadata {
         Ok(())
     }
 
-    /// Model of the GPU that a process knows under a CUDA ordinal; `None` where the report does not say,
-    /// unless all GPUs are of one model.
-    pub fn gpu_model(&self, pid: u32, device: i64) -> Option<String> {
+    /// The GPU that a process knows under a CUDA ordinal; `None` where the report does not say. Where all GPUs are of one model, that
+    /// at least is known.
+    pub fn gpu(&self, pid: u32, device: i64) -> Option<Gpu> {
         if let Some(gpu) = self.devices.get(&(i64::from(pid), device)) {
             return self.gpus.get(gpu).cloned();
         }
-        let mut models = self.gpus.values();
-        let first = models.next()?;
-        models.all(|other| other == first).then(|| first.clone())
+        let mut gpus = self.gpus.values();
+        let first = gpus.next()?;
+        gpus.all(|other| other.model == first.model).then(|| Gpu { model: first.model.clone(), uuid: None })
     }
 }

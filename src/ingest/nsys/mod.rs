@@ -120,6 +120,7 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
             &mut odd,
         );
         let pid = pid_of(key.process);
+        let (gpu, gpu_uuid) = meta.gpu(pid, key.device).map_or((None, None), |gpu| (Some(gpu.model), gpu.uuid));
         // With several devices in one process, an init payload says which device it speaks of.
         let inits: Vec<_> =
             ranges.inits.iter().filter(|(_, device)| device.is_none_or(|d| d == key.device)).map(|(init, _)| *init).collect();
@@ -139,7 +140,8 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
                 report: report.clone(),
                 pid,
                 device: u32::try_from(key.device).unwrap_or(u32::MAX),
-                gpu: meta.gpu_model(pid, key.device),
+                gpu,
+                gpu_uuid,
                 hostname: meta.hostname.clone(),
                 epoch_ns: meta.epoch_ns,
                 ops,

@@ -1,12 +1,12 @@
 //! The first sentences: what a manager can repeat.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{quoted, spread};
 use crate::model::Metric;
 use crate::model::metric::Spread;
 use crate::render::units::{bytes, count, percent, plural, time};
-use crate::report::Report;
+use crate::report::{Report, gpus};
 
 /// What a window is called.
 #[derive(Debug, Clone, Copy)]
@@ -51,11 +51,7 @@ pub(super) fn facts(report: &Report) -> Vec<String> {
             other => other.to_owned(),
         });
     }
-    let mut gpus: BTreeMap<&str, usize> = BTreeMap::new();
-    for gpu in report.ranks.iter().filter_map(|rank| rank.gpu.as_deref()) {
-        *gpus.entry(gpu).or_default() += 1;
-    }
-    facts.extend(gpus.iter().map(|(gpu, n)| format!("{}x {gpu}", count(*n as u64))));
+    facts.extend(gpus::census(&report.ranks));
     let hosts: BTreeSet<&str> = report.ranks.iter().filter_map(|rank| rank.hostname.as_deref()).collect();
     if hosts.len() > 1 {
         facts.push(plural(hosts.len(), "host"));

@@ -40,7 +40,7 @@ fn coverage(merge: &InspectorMerge) -> String {
         [] => {}
         [one] => text.push_str(&format!(" Rank {one} has no log, so its {} have none.", plural(missing, "kernel"))),
         many => {
-            let ranks = super::tables::rank_list(many);
+            let ranks = units::rank_list(many);
             text.push_str(&format!(" Ranks {ranks} have no log, so their {} have none.", plural(missing, "kernel")));
         }
     }

@@ -1,6 +1,6 @@
 //! The tables of a report.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::model::Metric;
 use crate::model::metric::{Num, Unit, Values};
@@ -217,7 +217,7 @@ pub(super) fn collectives(report: &Report) -> Option<Table> {
     let columns = vec![
         texts("operation", &|g| g.op.clone()),
         texts("communicator", &|g| g.comm_id.clone().unwrap_or_default()).rank(5),
-        texts("ranks", &|g| rank_list(&g.ranks)).rank(4),
+        texts("ranks", &|g| units::rank_list(&g.ranks)).rank(4),
         Column::bytes("size", groups.iter().map(|g| g.bytes))
             .help("payload bytes as logged: of one rank for AllGather and ReduceScatter, of one peer for AllToAll"),
         Column::count("calls", groups.iter().map(|g| Some(g.count))).rank(2),
@@ -265,18 +265,6 @@ fn unknown(groups: &[CollectiveGroup]) -> Vec<String> {
         notes.push(format!("No order of arrival of {}: {text}.", calls(unordered)));
     }
     notes
-}
-
-/// `0-7`, `0, 2-3`.
-pub(super) fn rank_list(ranks: &[u32]) -> String {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for &rank in &ranks.iter().copied().collect::<BTreeSet<u32>>() {
-        match runs.last_mut() {
-            Some(run) if run.1.checked_add(1) == Some(rank) => run.1 = rank,
-            _ => runs.push((rank, rank)),
-        }
-    }
-    runs.iter().map(|&(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") }).collect::<Vec<_>>().join(", ")
 }
 
 fn longest_wait(waits: &BTreeMap<u32, i64>) -> Cell {
@@ -392,17 +380,4 @@ pub(super) fn settings(report: &Report) -> Option<Table> {
         Column::text("files", values.values().map(files)).rank(1),
     ];
     Some(Table::new("NCCL and CUDA settings in the captured environment", columns))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_are_listed_in_runs() {
-        assert_eq!(rank_list(&[0, 1, 2, 3]), "0-3");
-        assert_eq!(rank_list(&[7, 0, 2, 3]), "0, 2-3, 7");
-        assert_eq!(rank_list(&[u32::MAX]), "4294967295");
-        assert_eq!(rank_list(&[]), "");
-    }
 }

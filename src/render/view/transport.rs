@@ -61,7 +61,7 @@ fn communicators(transport: &Transport) -> Option<Table> {
     let columns = vec![
         Column::text("communicator", list.iter().map(|c| c.comm_id.clone().unwrap_or_else(|| "unnamed".to_owned()))),
         Column::count("ranks", list.iter().map(|c| Some(u64::from(c.n_ranks)))),
-        Column::text("seen in logs", list.iter().map(|c| super::tables::rank_list(&c.ranks_seen))).rank(2),
+        Column::text("seen in logs", list.iter().map(|c| units::rank_list(&c.ranks_seen))).rank(2),
         Column::count("nodes", list.iter().map(|c| c.nodes.map(u64::from))).help("as NCCL sees them").rank(1),
         Column::text("channels", list.iter().map(|c| channels(&c.channels))).rank(3),
     ];
