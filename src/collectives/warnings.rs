@@ -115,7 +115,7 @@ fn communicators(across: &Across, traces: &[RankTrace], events: &[Vec<Event>]) -
         );
     }
     let steps_counted = !across.named_steps && !across.measured.is_empty();
-    let moved = across.measured.iter().filter(|m| m.found.step.is_none() && m.found.members.len() > 1).count();
+    let moved = across.measured.iter().filter(|m| m.found.step.is_none()).count();
     if steps_counted && 2 * moved > across.measured.len() {
         list.push(
             Warning::new(

@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::Draft;
-use crate::report::{Report, gpus};
+use crate::report::{RankReport, Report, gpus};
 use crate::units;
 use crate::warning::{Finding, Severity};
 
 /// Several ranks on one GPU: it runs them in turns, so that kernels and steps of each last longer by what the others do.
 pub fn shared_gpu(report: &Report) -> Option<Finding> {
     let shared = gpus::shared(&report.ranks);
-    let of = |ranks: &[&crate::report::RankReport]| units::rank_list(&ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>());
+    let of = |ranks: &[&RankReport]| units::rank_list(&ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>());
     let title = match shared.as_slice() {
         [] => return None,
         [(_, ranks)] => format!("Ranks {} run on one GPU: it runs them in turns, and each waits for the other's kernels.", of(ranks)),
@@ -20,12 +20,9 @@ pub fn shared_gpu(report: &Report) -> Option<Finding> {
             units::plural(rest.len(), "other GPU")
         ),
     };
-    let list =
-        |text: &dyn Fn(&(&str, Vec<&crate::report::RankReport>)) -> String| shared.iter().map(|g| Value::from(text(g))).collect::<Value>();
-    Some(
-        Draft::new("shared-gpu", Severity::High, title)
-            .with("gpus", list(&|(uuid, _)| (*uuid).to_owned()))
-            .with("ranks", list(&|(_, ranks)| of(ranks)))
-            .advice("Give each rank a GPU of its own: torch.cuda.set_device(LOCAL_RANK), or one device in CUDA_VISIBLE_DEVICES of each process."),
-    )
+    let uuids: Value = shared.iter().map(|(uuid, _)| Value::from(*uuid)).collect();
+    let lists: Value = shared.iter().map(|(_, ranks)| Value::from(of(ranks))).collect();
+    Some(Draft::new("shared-gpu", Severity::High, title).with("gpus", uuids).with("ranks", lists).advice(
+        "Give each rank a GPU of its own: torch.cuda.set_device(LOCAL_RANK), or one device in CUDA_VISIBLE_DEVICES of each process.",
+    ))
 }
