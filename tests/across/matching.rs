@@ -263,11 +263,11 @@ fn payloads_without_a_communicator() {
         let mut cluster = with_steps(2, 3);
         cluster.hosts(&["a", "a"]);
         for i in 0..3 {
-            for r in 0..2 {
-                for k in 0..2 {
+            for (rank, own) in cluster.ranks.iter_mut().zip(&sizes) {
+                for &size in own {
                     // What rank 1 has second runs while rank 0 has nothing, if sizes differ.
-                    let t = at(i) + (20 + 10 * sizes[r][k] as i64) * MS;
-                    old(&mut cluster.ranks[r], MIB * sizes[r][k], t + r as i64 * MS..t + 3 * MS);
+                    let t = at(i) + (20 + 10 * size as i64) * MS;
+                    old(rank, MIB * size, t + i64::from(rank.rank) * MS..t + 3 * MS);
                 }
             }
         }
