@@ -62,7 +62,7 @@ pub fn across(traces: &[RankTrace], events: &[Vec<Event>], steps: &[Vec<Step>], 
         matching::by_clock(&ranks, &communicators, &clocks, &open, &mut found);
         clocks = clocks::align(&lists, &origins, &found.matches);
     }
-    if matching::check(&ranks, &clocks, &mut found) {
+    if matching::check(&ranks, &communicators, &clocks, &mut found) {
         clocks = clocks::align(&lists, &origins, &found.matches);
     }
     found.sort(&ranks);

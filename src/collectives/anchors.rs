@@ -40,7 +40,7 @@ pub struct StepNumbers<'a> {
     /// Numbers of each rank's steps.
     pub of_rank: Vec<Vec<u32>>,
     /// True if equal numbers are surely the same step: ranges with a number in their text. Windows from kernels, whole
-    /// captures and texts without a number are only counted, from wherever a rank's capture begins.
+    /// captures and texts without a number of their own are only counted, from wherever a rank's capture begins.
     pub named: bool,
 }
 
@@ -62,7 +62,10 @@ impl<'a> StepNumbers<'a> {
             })
             .collect();
         let from_ranges = steps.iter().flatten().all(|step| step.range.is_some());
-        let named = from_ranges && list.iter().all(|(text, _)| text.contains(|c: char| c.is_ascii_digit()));
+        // A number that never changes ("train_v2") names no step.
+        let numbered = list.iter().all(|(text, _)| text.contains(|c: char| c.is_ascii_digit()));
+        let changes = list.len() < 2 || list.iter().any(|(text, _)| *text != list[0].0);
+        let named = from_ranges && numbered && changes;
         StepNumbers { keys: list, of_rank, named }
     }
 }
@@ -133,6 +136,8 @@ mod tests {
         let ranges = |name: &str| vec![vec![step(name, Some((0, 1)), (0, 1))]];
         assert!(StepNumbers::new(&ranges("Batch 7"), &keys("Batch 7")).named);
         assert!(!StepNumbers::new(&ranges("train"), &keys("train")).named);
+        let twice = vec![vec![("train_v2".to_owned(), 0), ("train_v2".to_owned(), 1)]];
+        assert!(!StepNumbers::new(&ranges("train_v2"), &twice).named);
         assert!(!StepNumbers::new(&[vec![step("kernel step 0", None, (0, 1))]], &keys("kernel step 0")).named);
         // The same step has the same number on every rank, whatever its place.
         let lists = vec![vec![("a 1".to_owned(), 0), ("a 2".to_owned(), 0)], vec![("a 2".to_owned(), 0), ("a 1".to_owned(), 0)]];

@@ -95,7 +95,7 @@ pub struct Match {
     pub method: Method,
     /// The step that launched it on every rank.
     pub step: Option<u32>,
-    /// True if communicators are not known: the stream's role is all that says who takes part.
+    /// The role of the stream, where that is all that says who takes part.
     pub role: Option<u32>,
 }
 
@@ -352,17 +352,24 @@ fn by_clock_in(ranks: &[RankEvents<'_>], clocks: &[RankClock], bucket: &Bucket, 
 const APART_RESIDUALS: i64 = 10;
 const APART_NS: i64 = 1_000_000;
 
-/// Takes apart matches whose members surely did not run at the same time although ranks leave them together; true if there
-/// were any.
-pub fn check(ranks: &[RankEvents<'_>], clocks: &[RankClock], result: &mut Matching) -> bool {
+/// Takes apart matches whose members surely did not run at the same time although ranks leave them together, and those that
+/// nothing but a stream's order holds together: sends and receives of more than two ranks look alike. True if there were any.
+pub fn check(ranks: &[RankEvents<'_>], communicators: &Communicators, clocks: &[RankClock], result: &mut Matching) -> bool {
+    let two_ranks = communicators.size(None) == Some(2);
     let apart = |m: &Match| {
         let events = || m.members.iter().map(|&(r, e)| (&clocks[r], &ranks[r].events[e]));
         let first = &clocks[m.members[0].0];
         let latest_start = events().map(|(clock, event)| clock.common(event.start)).max().unwrap_or(0);
         let earliest_end = events().map(|(clock, event)| clock.common(event.end)).min().unwrap_or(0);
+        let between = latest_start.saturating_sub(earliest_end);
         let doubt = events().filter_map(|(clock, _)| clock.residual_p95_ns).max().unwrap_or(0);
-        events().all(|(clock, event)| event.leaves_together() && clock.comparable(first))
-            && latest_start.saturating_sub(earliest_end) > doubt.saturating_mul(APART_RESIDUALS).saturating_add(APART_NS)
+        if events().any(|(clock, _)| !clock.comparable(first)) {
+            false
+        } else if events().all(|(_, event)| event.leaves_together()) {
+            between > doubt.saturating_mul(APART_RESIDUALS).saturating_add(APART_NS)
+        } else {
+            m.role.is_some() && !two_ranks && between >= 0
+        }
     };
     let (wrong, right): (Vec<Match>, Vec<Match>) = std::mem::take(&mut result.matches).into_iter().partition(apart);
     result.matches = right;

@@ -114,6 +114,35 @@ fn one_communicator_without_payloads_that_ranks_leave_roughly_together() {
     assert_eq!(group(&report, "AllReduce", &[0, 1, 2, 3]).count, 12);
 }
 
+// A pipeline of four stages without payloads: as many kernels on ranks 0 and 3, and on 1 and 2, but no two of them at once except
+// those of neighbours, which differ in number. Nothing is paired. What all ranks do at once is one operation.
+#[test]
+fn sends_without_payloads_are_not_paired_blindly() {
+    let mut cluster = with_steps(4, 6);
+    for i in 0..6 {
+        for r in 0..4 {
+            let rank = &mut cluster.ranks[r];
+            rank.report.payloads = Payloads::None;
+            let t = at(i) + (20 + 10 * r as i64) * MS;
+            if r > 0 {
+                rank.collective(&sends("ncclRecv", Payload::default()), t..t + MS);
+            }
+            if r < 3 {
+                rank.collective(&sends("ncclSend", Payload::default()), t + 10 * MS..t + 11 * MS);
+            }
+            let all_to_all = Collective { stream: 24, ..sends("ncclAlltoAll", Payload::default()) };
+            rank.collective(&all_to_all, at(i) + 70 * MS + r as i64 * 100 * US..at(i) + 75 * MS);
+            // It tells that stream from the pipeline's, and how clocks stand.
+            rank.collective(&Collective { stream: 24, ..ALL_REDUCE }, at(i) + 80 * MS..at(i) + 81 * MS);
+        }
+    }
+    let report = cluster.finish();
+    let figures: Vec<_> = report.collectives.iter().map(|g| (g.op.as_str(), g.ranks.as_slice(), g.count, g.transfer_ns)).collect();
+    assert_eq!(figures, [("AllToAll", &[0, 1, 2, 3][..], 6, Some(4_700 * US)), ("AllReduce", &[0, 1, 2, 3], 6, Some(MS))]);
+    let alone = warning(&report, "collectives-unmatched");
+    assert!(alone.contains("6 on rank 0, 12 on rank 1, 12 on rank 2, 6 on rank 3"), "{alone}");
+}
+
 // A pipeline of three stages: 0 sends to 1, 1 to 2, each twice a step.
 // rank 0   [S1]        [S1]
 // rank 1   [R0  ][S2]  [R0 ][S2]
