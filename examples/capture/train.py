@@ -144,7 +144,7 @@ def main():
     slow = rank == a.slow_rank
     square = torch.randn(4096, 4096, device=device) if slow and a.slow_gemms else None
     span = torch.cuda.nvtx.range
-    late = []  # For each event: ms that the host took to launch the first operation and record the event.
+    late = []  # For each event: ms that the host took to launch the first operation and record the event, by which it may be late.
 
     def step(start=None, end=None):
         for micro in range(a.accumulate):

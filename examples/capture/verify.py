@@ -5,9 +5,10 @@ usage: verify.py EVENTS.json... [--report REPORT.json]... [--compare VARIANTS.js
 
 EVENTS are the files NAME_RANK.events.json of train.py, REPORT what `nsysnccl report --format json` wrote about the same captures
 and VARIANTS what `nsysnccl compare --format json` wrote. A step time may differ from its events by 0.05 %, that of the first captured
-step, while the profiler is still starting, by 0.5 %. Where the host was interrupted between a step's first operation and its event, for
-longer than 0.1 ms by its own clock, the event may be late by that long: the two steps that it parts may differ by as much, and
-the line says so. Each variant's speedup must follow from the events to 0.1 % and its verdict must agree with it. Without a report
+step, while the profiler is still starting, by 0.5 %. Where the host was interrupted between a step's first operation and its event, the
+event may be late. That excuses a step only if all of this fits: launching that operation and recording the event took the host more than
+half as long again as it usually does; the difference is not greater than what it took longer; the step that ends with a late event is
+too long by the events, the one that begins with it too short; and the two together are right. The line says so. Each variant's speedup must follow from the events to 0.1 % and its verdict must agree with it. Without a report
 the events themselves are printed, as a Markdown table. Exit status 1 if a check fails.
 """
 import argparse
@@ -16,7 +17,7 @@ import pathlib
 import statistics
 import sys
 
-TOLERANCE, FIRST_TOLERANCE, SPEEDUP_TOLERANCE, MIN_EFFECT, LATE_MS = 0.0005, 0.005, 0.001, 0.01, 0.1
+TOLERANCE, FIRST_TOLERANCE, SPEEDUP_TOLERANCE, MIN_EFFECT, LATE = 0.0005, 0.005, 0.001, 0.01, 1.5
 
 
 def key(path):
@@ -37,6 +38,19 @@ def median(steps):
     return statistics.median(steps[1:] if len(steps) >= 3 and far > 0.05 * middle and far > 5 * deviation else steps)
 
 
+def late_events(off, truth):
+    """Indices of the steps whose difference comes from a late event. off: (difference ms, true ms) a step."""
+    late = truth.get("late_ms", [])
+    usual = statistics.median(late) if late else 0.0
+    excused = set()
+    for i, ms in enumerate(late[1:len(off)], 1):
+        (before, before_ms), (after, after_ms) = off[i - 1], off[i]
+        together = abs(before + after) <= TOLERANCE * (before_ms + after_ms) if i > 1 else True
+        if ms > LATE * usual and before < 0 < after <= ms - usual + TOLERANCE * after_ms and together:
+            excused |= {i - 1, i}
+    return excused
+
+
 def check_report(document, events):
     """One line (ok, text) a rank: its step times against its events."""
     for rank in document["ranks"]:
@@ -53,13 +67,13 @@ def check_report(document, events):
         if missing:
             yield False, f"{name}: no time for {', '.join(missing)}"
             continue
-        late = [ms if ms > LATE_MS else 0.0 for ms in truth.get("late_ms", [])] or [0.0] * len(truth["steps"])
         off = [(found[s] / 1e6 - ms, ms, s) for s, ms in zip(truth["steps"], truth["step_ms"])]
-        allowed = [(TOLERANCE if i else FIRST_TOLERANCE) * ms + sum(late[i:i + 2]) for i, (_, ms, _) in enumerate(off)]
         first_ms, first_of, _ = off[0]
         worst_ms, worst_of, worst = max(off[1:], key=lambda o: abs(o[0] / o[1]), default=(0.0, 1.0, "none"))
-        good = all(abs(difference) <= most for (difference, _, _), most in zip(off, allowed))
-        excused = [s for i, (difference, ms, s) in enumerate(off) if i and abs(difference) > TOLERANCE * ms]
+        beyond = [i for i, (difference, ms, _) in enumerate(off) if abs(difference) > (TOLERANCE if i else FIRST_TOLERANCE) * ms]
+        late = late_events([o[:2] for o in off], truth)
+        good = all(i in late for i in beyond)
+        excused = [off[i][2] for i in beyond]
         yield good, (f"{name}: {len(off)} steps, worst {100 * worst_ms / worst_of:+.4f} % ({worst_ms:+.4f} ms, {worst}), "
                      f"first {100 * first_ms / first_of:+.4f} % ({first_ms:+.4f} ms)"
                      + (f"; late event at {', '.join(excused)}" if good and excused else ""))

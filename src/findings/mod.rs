@@ -46,12 +46,13 @@ pub fn weigh_transport(mut finding: Finding, report: &Report) -> Finding {
     finding
 }
 
-/// The order in which findings are printed: severity, then cost, causes before effects, then name.
+/// The order in which findings are printed: severity, then what spoils the measurement, then cost, causes before effects, then name.
 pub fn sort(list: &mut [Finding]) {
     let cost = |f: &Finding| f.evidence.get("cost_of_step").and_then(Value::as_f64).unwrap_or(0.0);
+    let spoils = |f: &Finding| f.id == "shared-gpu";
     let effect = |f: &Finding| f.id == "exposed-communication";
     list.sort_by(|a, b| {
-        let by_weight = a.severity.cmp(&b.severity).then(cost(b).total_cmp(&cost(a)));
+        let by_weight = a.severity.cmp(&b.severity).then(spoils(b).cmp(&spoils(a))).then(cost(b).total_cmp(&cost(a)));
         by_weight.then(effect(a).cmp(&effect(b))).then_with(|| a.id.cmp(&b.id))
     });
 }

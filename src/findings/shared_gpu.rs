@@ -3,26 +3,28 @@
 use serde_json::Value;
 
 use super::Draft;
-use crate::report::{RankReport, Report, gpus};
+use crate::report::{Report, gpus};
 use crate::units;
 use crate::warning::{Finding, Severity};
 
 /// Several ranks on one GPU: it runs them in turns, so that kernels and steps of each last longer by what the others do.
 pub fn shared_gpu(report: &Report) -> Option<Finding> {
     let shared = gpus::shared(&report.ranks);
-    let of = |ranks: &[&RankReport]| units::rank_list(&ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>());
-    let title = match shared.as_slice() {
+    let ranks: Vec<String> =
+        shared.iter().map(|(_, ranks)| units::rank_list(&ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>())).collect();
+    let which = match ranks.as_slice() {
         [] => return None,
-        [(_, ranks)] => format!("Ranks {} run on one GPU: it runs them in turns, and each waits for the other's kernels.", of(ranks)),
-        [(_, first), rest @ ..] => format!(
-            "Ranks {} run on one GPU, and so do others on {}: a GPU runs its ranks in turns, and each waits for the others' kernels.",
-            of(first),
-            units::plural(rest.len(), "other GPU")
+        [one] => format!("Ranks {one} run on one GPU"),
+        [first, rest @ ..] => format!(
+            "Ranks {first} run on one GPU, and {} more {} several ranks",
+            rest.len(),
+            if rest.len() == 1 { "GPU runs" } else { "GPUs run" }
         ),
     };
-    let uuids: Value = shared.iter().map(|(uuid, _)| Value::from(*uuid)).collect();
-    let lists: Value = shared.iter().map(|(_, ranks)| Value::from(of(ranks))).collect();
-    Some(Draft::new("shared-gpu", Severity::High, title).with("gpus", uuids).with("ranks", lists).advice(
-        "Give each rank a GPU of its own: torch.cuda.set_device(LOCAL_RANK), or one device in CUDA_VISIBLE_DEVICES of each process.",
-    ))
+    Some(
+        Draft::new("shared-gpu", Severity::High, format!("{which}: in turns, so that each rank waits for the kernels of others."))
+            .with("gpus", shared.iter().map(|(uuid, _)| Value::from(*uuid)).collect::<Value>())
+            .with("ranks", ranks)
+            .advice("Give each rank a GPU of its own: torch.cuda.set_device(LOCAL_RANK), or one device in CUDA_VISIBLE_DEVICES of each process."),
+    )
 }

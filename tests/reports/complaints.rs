@@ -430,7 +430,7 @@ fn ranks_on_one_gpu_are_named() {
     let all_on_one = shared(&of(["a-1"; 4])).expect("a finding");
     assert!(all_on_one.title.starts_with("Ranks 0-3 run on one GPU:"), "{}", all_on_one.title);
     let two_pairs = shared(&of(["a-1", "b-2", "b-2", "a-1"])).expect("a finding");
-    assert!(two_pairs.title.starts_with("Ranks 0, 3 run on one GPU, and so do others on 1 other GPU:"), "{}", two_pairs.title);
+    assert!(two_pairs.title.starts_with("Ranks 0, 3 run on one GPU, and 1 more GPU runs several ranks:"), "{}", two_pairs.title);
     assert_eq!(two_pairs.evidence["ranks"], serde_json::json!(["0, 3", "1-2"]));
     // A number of zeros is none.
     for each_its_own in [["a-1", "a-2", "a-3", "a-4"], ["0000-00"; 4], [""; 4]] {
