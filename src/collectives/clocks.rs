@@ -1,8 +1,8 @@
 //! How far the ranks' clocks are apart: all ranks leave an AllReduce, AllGather, ReduceScatter or AllToAll together, so the
 //! ends of matched collectives tell (metrics definition, section 6).
 //!
-//! Ranks that share no collective are compared through those that do: offsets follow links between ranks first, and are
-//! then refined against the mean end of each collective until they stand still.
+//! Ranks that share no collective are compared through those that do, or through the clock of their machine: offsets follow
+//! links between ranks first, and are then refined against the mean end of each collective until they stand still.
 
 use std::collections::BTreeMap;
 
@@ -61,9 +61,7 @@ pub struct RankClock {
     pub drift: Drift,
     /// True if the base is the report's epoch.
     has_epoch: bool,
-    /// The machine, if known.
-    host: Option<String>,
-    /// Ranks with one number are linked by collectives.
+    /// Ranks with one number are linked.
     linked: usize,
     /// Median of what remains, ns; `None` with fewer than two collectives, which anything fits.
     pub residual_p50_ns: Option<i64>,
@@ -81,7 +79,6 @@ impl RankClock {
             offset: 0,
             drift: Drift::Constant,
             has_epoch: false,
-            host: None,
             linked,
             residual_p50_ns: None,
             residual_p95_ns: None,
@@ -100,15 +97,9 @@ impl RankClock {
         at.saturating_add(self.correction(at))
     }
 
-    /// True if times of both ranks can be compared: collectives link them, or one machine's clock does.
+    /// True if times of both ranks can be compared: collectives or one machine's clock link them.
     pub fn comparable(&self, other: &RankClock) -> bool {
-        let one_host = self.host.is_some() && self.host == other.host && self.has_epoch && other.has_epoch;
-        self.linked == other.linked || one_host
-    }
-
-    /// True if both ranks are on one machine.
-    pub fn same_host(&self, other: &RankClock) -> bool {
-        self.host.is_some() && self.host == other.host
+        self.linked == other.linked
     }
 
     fn correction(&self, at: i64) -> i64 {
@@ -165,7 +156,7 @@ pub fn align(events: &[&[Event]], origins: &[Origin], matches: &[Match]) -> Vec<
     clocks
 }
 
-/// Clocks from epochs and, between ranks that share collectives, from the median distance of ends.
+/// Clocks from epochs and, between ranks that share collectives, from the median distance of ends; one machine has one clock.
 fn linked(events: &[&[Event]], origins: &[Origin], matches: &[&Match]) -> Vec<RankClock> {
     let raw = |r: usize, e: usize| events[r][e].end.saturating_add(origins[r].epoch_ns.unwrap_or(0));
     // Ends on the second rank minus ends on the first.
@@ -178,7 +169,11 @@ fn linked(events: &[&[Event]], origins: &[Origin], matches: &[&Match]) -> Vec<Ra
     }
     let mut order: Vec<(usize, usize, usize, i64)> =
         links.iter().filter_map(|(&(a, b), list)| Some((list.len(), a, b, stats::median_i64(list)?))).collect();
-    // The best supported links first.
+    for (a, origin) in origins.iter().enumerate().filter(|(_, origin)| origin.epoch_ns.is_some() && origin.host.is_some()) {
+        let same = |b: &usize| origins[*b].host == origin.host && origins[*b].epoch_ns.is_some();
+        order.extend((a + 1..origins.len()).find(same).map(|b| (0, a, b, 0)));
+    }
+    // The best supported links first, those through machines last.
     order.sort_by(|x, y| y.0.cmp(&x.0).then((x.1, x.2).cmp(&(y.1, y.2))));
     let mut offsets: Vec<Option<i64>> = vec![None; origins.len()];
     let mut component = vec![usize::MAX; origins.len()];
@@ -212,7 +207,7 @@ fn linked(events: &[&[Event]], origins: &[Origin], matches: &[&Match]) -> Vec<Ra
                 Some(epoch) => (epoch, offset),
                 None => (offset, 0),
             };
-            RankClock { offset, has_epoch: origin.epoch_ns.is_some(), host: origin.host.clone(), ..RankClock::shifted(base, linked) }
+            RankClock { offset, has_epoch: origin.epoch_ns.is_some(), ..RankClock::shifted(base, linked) }
         })
         .collect()
 }
@@ -487,6 +482,22 @@ mod tests {
         // One collective fits any offset: no residual.
         let once = Run::new(2, &everyone(1, 2, SECOND), |r, _| r as i64 * 500);
         assert_eq!(once.align(&[Some(EPOCH); 2])[0].residual_p95_ns, None);
+    }
+
+    // Ranks 0 and 1 share collectives, and rank 1's machine is an hour ahead. Rank 2 is on rank 0's machine, rank 3 on rank 1's:
+    // what is known of the machines holds for them, too.
+    #[test]
+    fn ranks_of_one_machine_have_one_clock() {
+        let hour = 3_600 * SECOND;
+        let run = Run::new(4, &everyone(10, 2, SECOND), |r, _| if r == 1 { hour } else { 0 });
+        let lists: Vec<&[Event]> = run.events.iter().map(Vec::as_slice).collect();
+        let origins = ["a", "b", "a", "b"].map(|host| Origin { epoch_ns: Some(EPOCH), host: Some(host.into()) });
+        let clocks = align(&lists, &origins, &run.matches);
+        let now = |r: usize, own: i64| clocks[r].common(own);
+        assert_eq!([now(0, 5), now(2, 5), now(3, hour + 5)], [now(1, hour + 5); 3]);
+        assert!((1..4).all(|r| clocks[r].comparable(&clocks[0])));
+        // They rest on no collective of their own.
+        assert_eq!((clocks[2].offset_ns(), clocks[3].residual_p95_ns), (None, None));
     }
 
     // A root may leave a Broadcast early: its ends say nothing about clocks.

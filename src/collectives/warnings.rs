@@ -1,7 +1,6 @@
 //! What a reader has to know before trusting numbers across ranks.
 
 use super::analyse::Across;
-use super::clocks::RankClock;
 use super::events::Event;
 use super::matching::{Alone, Reason};
 use crate::model::{CommOp, Ns, RankTrace};
@@ -68,15 +67,15 @@ fn clocks(across: &Across, traces: &[RankTrace]) -> Vec<Warning> {
     if let (Some(&least), Some(&most)) = (known.iter().min(), known.iter().max_by_key(|(offset, r)| (*offset, std::cmp::Reverse(*r))))
         && most.0.saturating_sub(least.0) > SKEW_NS
     {
-        let (early, late): (&RankClock, &RankClock) = (&across.clocks[least.1], &across.clocks[most.1]);
+        let (early, late) = (&traces[least.1], &traces[most.1]);
         let apart = units::time(most.0.saturating_sub(least.0));
         // A clock that is too far ahead gets a negative correction.
         let message = format!(
             "By the ends of matched collectives the clock of rank {} is {apart} ahead of that of rank {}; times are corrected by that.",
-            traces[least.1].rank, traces[most.1].rank
+            early.rank, late.rank
         );
         let warning = Warning::new("clocks-apart", message);
-        list.push(if early.same_host(late) {
+        list.push(if early.hostname.is_some() && early.hostname == late.hostname {
             warning.with_hint("Both reports name one host, whose clock cannot be apart from itself: are they of the same part of the run?")
         } else {
             warning.with_hint("The hosts' clocks are not synchronised (NTP or PTP).")
