@@ -7,6 +7,7 @@ mod support;
 mod captures;
 mod clocks;
 mod cluster;
+mod many;
 mod matching;
 mod stragglers;
 mod tracing;
