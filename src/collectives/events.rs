@@ -107,7 +107,12 @@ impl Event {
     /// True if its ranks leave together, so that the shortest duration is the transfer and ends tell how clocks stand.
     /// Copies of a copy-engine collective do not wait for each other.
     pub fn leaves_together(&self) -> bool {
-        self.op.leaves_together() && self.name != NameId::NONE
+        self.op.leaves_together() && self.is_kernel()
+    }
+
+    /// False for the copies of a copy-engine collective.
+    pub fn is_kernel(&self) -> bool {
+        self.name != NameId::NONE
     }
 }
 

@@ -183,7 +183,7 @@ struct Sums {
     caused: HashMap<usize, Ns>,
 }
 
-/// Waiting of each rank in each step of the run: the sum over its matched collectives that ranks leave together.
+/// Waiting of each rank in each step of the run: the sum over its matched collectives of which waits are known.
 /// A step without such a collective has no row.
 pub fn step_waits(measured: &[Measured], steps: &[StepKey], ranks: &[u32]) -> Vec<StepWait> {
     let index: HashMap<&StepKey, usize> = steps.iter().enumerate().map(|(i, key)| (key, i)).collect();

@@ -1,5 +1,6 @@
 //! How long the data of one matched collective moved, and how long each rank waited for the others
-//! (metrics definition, section 6).
+//! (metrics definition, section 6). Of operations that ranks leave together durations tell both. Of the others (Send/Recv, Broadcast,
+//! Reduce) the common clock does, where all ranks were in one at the same time: a rank waits from its own arrival to the last one.
 
 use super::clocks::RankClock;
 use super::events::Event;
@@ -36,7 +37,7 @@ impl Untimed {
 pub struct Timing {
     /// Time in which data moved, ns, or why it cannot be told from waiting.
     pub transfer: Result<Ns, Untimed>,
-    /// Own duration minus transfer for each member, ns; empty where ranks do not leave together.
+    /// How long each member waited for the others, ns; empty where nothing tells.
     pub wait_ns: Vec<Ns>,
     /// Position among the members of the rank that arrived last, where the order is certain.
     pub last: Option<usize>,
@@ -58,6 +59,9 @@ pub fn timing(m: &Match, events: &[&[Event]], clocks: &[RankClock]) -> Timing {
         comparable.then(|| Extremes::of(times)).flatten()
     };
     let (starts, ends) = (common(|e| e.start), common(|e| e.end));
+    // What remains between two clocks is also how far their ranks are from leaving together, which bounds what durations say.
+    let doubt =
+        |a: usize, b: usize| clock(a).residual_p95_ns.zip(clock(b).residual_p95_ns).map_or(UNTESTED_NS, |(a, b)| a.saturating_add(b));
     let mut timing = Timing {
         transfer: Err(Untimed::NoClock),
         wait_ns: Vec::new(),
@@ -75,24 +79,44 @@ pub fn timing(m: &Match, events: &[&[Event]], clocks: &[RankClock]) -> Timing {
         let Some(&shortest) = durations.iter().min() else { return timing };
         timing.transfer = Ok(shortest);
         timing.wait_ns = durations.iter().map(|d| d.saturating_sub(shortest)).collect();
-        // What remains between two clocks is also how far their ranks are from leaving together, which bounds what durations say.
-        let doubt =
-            |a: usize, b: usize| clock(a).residual_p95_ns.zip(clock(b).residual_p95_ns).map_or(UNTESTED_NS, |(a, b)| a.saturating_add(b));
-        let mut order: Vec<usize> = (0..members.len()).collect();
-        order.sort_by_key(|&position| (durations[position], position));
-        let apart = |a: usize, b: usize| (durations[b] - durations[a] > doubt(a, b)).then_some(());
-        if let [last, next, ..] = order.as_slice() {
-            timing.last = apart(*last, *next).map(|()| *last);
-        }
-        if let [.., next, first] = order.as_slice() {
-            timing.first = apart(*next, *first).map(|()| *first);
-        }
+        timing.order(doubt);
     } else if let (Some(starts), Some(ends)) = (starts, ends) {
         // A rank that left before another came has only put its data into a buffer.
-        let together = starts.latest < ends.earliest;
-        timing.transfer = if together { Ok(ends.latest.saturating_sub(starts.latest)) } else { Err(Untimed::Buffered) };
+        if starts.latest >= ends.earliest {
+            timing.transfer = Err(Untimed::Buffered);
+            return timing;
+        }
+        timing.transfer = Ok(ends.latest.saturating_sub(starts.latest));
+        // Copies of a copy-engine collective do not wait for each other.
+        if members.iter().all(|event| event.is_kernel()) {
+            let start = |position: usize| clock(position).common(members[position].start);
+            timing.wait_ns = (0..members.len()).map(|position| starts.latest.saturating_sub(start(position))).collect();
+            timing.order(doubt);
+            // Sums of many waits that clocks do not tell from none would be a wait.
+            let last = timing.wait_ns.iter().position(|&wait| wait == 0).unwrap_or(0);
+            for position in 0..members.len() {
+                if timing.wait_ns[position] <= doubt(position, last) {
+                    timing.wait_ns[position] = 0;
+                }
+            }
+        }
     }
     timing
+}
+
+impl Timing {
+    /// Who came last and first, by who waited least and most, as far as waits differ by more than what is in doubt between two members.
+    fn order(&mut self, doubt: impl Fn(usize, usize) -> Ns) {
+        let mut order: Vec<usize> = (0..self.wait_ns.len()).collect();
+        order.sort_by_key(|&position| (self.wait_ns[position], position));
+        let apart = |a: usize, b: usize| (self.wait_ns[b] - self.wait_ns[a] > doubt(a, b)).then_some(());
+        if let [last, next, ..] = order.as_slice() {
+            self.last = apart(*last, *next).map(|()| *last);
+        }
+        if let [.., next, first] = order.as_slice() {
+            self.first = apart(*next, *first).map(|()| *first);
+        }
+    }
 }
 
 /// Earliest and latest of some times.
@@ -176,13 +200,27 @@ mod tests {
     // Broadcast: the root may finish early.
     // root    [100    200)                        [100      200)
     // rank 1      [150    260)   latest end - latest start = 110       [210  260)   buffered
+    // The root was in it 50 ns before the other, which is a wait if the clocks are good enough to see it.
     #[test]
     fn ranks_that_do_not_leave_together_are_timed_by_the_clock() {
         let on_time = measure([of(CommOp::Broadcast, 100, 200), of(CommOp::Broadcast, 150, 260)], Some(1));
-        assert_eq!((on_time.transfer, on_time.wait_ns.len(), on_time.last), (Ok(110), 0, None));
-        assert_eq!(on_time.leave_spread_ns, None);
+        assert_eq!((on_time.transfer, on_time.wait_ns.as_slice()), (Ok(110), &[50, 0][..]));
+        assert_eq!((on_time.last, on_time.first, on_time.leave_spread_ns), (Some(1), Some(0), None));
+        for doubt in [Some(25), None] {
+            let unsure = measure([of(CommOp::Broadcast, 100, 200), of(CommOp::Broadcast, 150, 260)], doubt);
+            assert_eq!((unsure.transfer, unsure.wait_ns.as_slice(), unsure.last), (Ok(110), &[0, 0][..], None), "{doubt:?}");
+        }
         let buffered = measure([of(CommOp::Broadcast, 100, 200), of(CommOp::Broadcast, 200, 260)], Some(1));
-        assert_eq!(buffered.transfer, Err(Untimed::Buffered));
+        assert_eq!((buffered.transfer, buffered.wait_ns.len(), buffered.last), (Err(Untimed::Buffered), 0, None));
+    }
+
+    // sender           [8000 8195)
+    // receiver  [0          8208)   in the kernel for 8.2 us, of which the data takes 208 ns
+    #[test]
+    fn a_receiver_waits_for_its_sender() {
+        let timing = measure([of(CommOp::SendRecv, 8000, 8195), of(CommOp::SendRecv, 0, 8208)], Some(10));
+        assert_eq!((timing.transfer, timing.wait_ns.as_slice()), (Ok(208), &[0, 8000][..]));
+        assert_eq!((timing.last, timing.first, timing.arrival_spread_ns), (Some(0), Some(1), Some(8000)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Draft, is_whole, ms, percent, period, severity};
 use crate::analysis::run;
-use crate::model::Metric;
+use crate::model::{CommOp, Metric};
 use crate::report::{RankReport, RankStep, Report};
 use crate::stats;
 use crate::warning::Finding;
@@ -229,9 +229,20 @@ pub fn jitter(report: &Report) -> Option<Finding> {
         .with("last_count", most.0)
         .with("ordered_count", most.2)
         .costs(share);
-    Some(draft.advice(
-        "Work varies from step to step on every rank: uneven batches or sequence lengths, host noise, garbage collection at different times.",
-    ))
+    Some(draft.advice(if mostly_sends(report) {
+        "In a pipeline this is the bubble, in which stages wait for each other's sends: more micro-batches, an interleaved schedule, or stages of equal length make it smaller."
+    } else {
+        "Work varies from step to step on every rank: uneven batches or sequence lengths, host noise, garbage collection at different times."
+    }))
+}
+
+/// True if ranks wait for sends more than in all other operations.
+fn mostly_sends(report: &Report) -> bool {
+    let waited = |sends: bool| -> f64 {
+        let groups = report.collectives.iter().filter(|group| (group.op == CommOp::SendRecv.label()) == sends);
+        groups.map(|group| group.count as f64 * group.wait_ns.values().sum::<i64>() as f64).sum()
+    };
+    waited(true) > waited(false)
 }
 
 /// Ranks that do not compute equally long, where no rank is known to be late: else that one's lateness is what the step takes

@@ -277,7 +277,7 @@ pub struct CollectiveGroup {
     pub leave_spread_p95_ns: Option<i64>,
     /// Calls at which each rank arrived last.
     pub last_arriver: BTreeMap<u32, u64>,
-    /// Calls that ranks leave together and at which they arrive closer than clocks and departures can tell apart: no order.
+    /// Calls of which waits are known and at which ranks arrive closer than clocks and departures can tell apart: no order.
     pub unordered: u64,
     /// How the calls were matched.
     pub matched_by: String,
@@ -290,7 +290,8 @@ pub struct StepWait {
     pub step: usize,
     /// Rank.
     pub rank: u32,
-    /// Sum of own duration minus transfer over the matched collectives of the step, ns.
+    /// Sum of its waits over the matched collectives of the step (own duration minus transfer; of those that ranks do not leave together
+    /// the time from its arrival to the last one), ns.
     pub wait_ns: i64,
     /// The part of it without a compute kernel beside it, ns.
     pub exposed_wait_ns: i64,

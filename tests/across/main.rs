@@ -9,5 +9,6 @@ mod clocks;
 mod cluster;
 mod many;
 mod matching;
+mod send_recv;
 mod stragglers;
 mod tracing;

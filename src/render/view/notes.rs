@@ -205,7 +205,10 @@ pub(super) fn definitions(report: &Report) -> Vec<(String, String)> {
                 "transfer",
                 "what a collective takes once all ranks are there: the shortest duration over ranks where all leave together, else latest end minus latest start.",
             ),
-            ("waits", "a rank's own duration in a collective minus the transfer; a rank that waits little is the one others wait for."),
+            (
+                "waits",
+                "a rank's own duration in a collective minus the transfer; a rank that waits little is the one others wait for. In Send/Recv, Broadcast and Reduce, which ranks do not leave together, the time from its arrival to the last one on aligned clocks.",
+            ),
             ("last, first", "at how many of the collectives whose order of arrival is clear the rank arrived last, or first."),
             (
                 "algbw, busbw",
