@@ -65,16 +65,6 @@ pub fn rough(ranks: &[RankEvents<'_>], buckets: &[Bucket], origins: &[Origin]) -
             }
         }
     }
-    // Ranks of one machine have one clock, whether or not their operations can be compared.
-    for r in 0..ranks.len() {
-        let one_machine = |k: &usize| origins[*k].host.is_some() && origins[*k].host == origins[r].host;
-        let has_epoch = |k: &usize| origins[*k].epoch_ns.is_some();
-        let alone = linked[r] == r && (0..ranks.len()).all(|k| k == r || linked[k] != r);
-        if let Some(known) = (0..r).find(|k| alone && one_machine(k) && has_epoch(k) && has_epoch(&r)) {
-            let corrected = bases[known].unwrap_or(0).saturating_sub(epoch(known));
-            (bases[r], linked[r]) = (Some(epoch(r).saturating_add(corrected)), linked[known]);
-        }
-    }
     bases.into_iter().zip(linked).map(|(base, linked)| RankClock::shifted(base.unwrap_or(0), linked)).collect()
 }
 
