@@ -75,6 +75,7 @@ def arguments():
                    help="PowerSGD's start_powerSGD_iter: the first iteration that is compressed (default: %(default)s; PyTorch's own is 1000)")
     p.add_argument("--powersgd-rank", type=int, default=1, help="PowerSGD's matrix_approximation_rank (default: %(default)s)")
     p.add_argument("--accumulate", type=int, default=1, metavar="N", help="micro-batches a step; gradients are exchanged in the last one only")
+    p.add_argument("--no-p2p", action="store_true", help="no peer access between GPUs: NCCL_P2P_DISABLE=1, set before NCCL starts")
     p.add_argument("--slow-rank", type=int, default=None, metavar="RANK", help="the rank that --slow-ms and --slow-gemms slow down")
     p.add_argument("--slow-ms", type=float, default=0.0, help="the slow rank's host sleeps this long in every step")
     p.add_argument("--slow-gemms", type=int, default=0, help="the slow rank's GPU multiplies this many 4096 x 4096 matrices more in every step")
@@ -127,6 +128,8 @@ def main():
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
     together = a.ddp or a.fsdp
+    if a.no_p2p:
+        os.environ["NCCL_P2P_DISABLE"] = "1"
     if together:
         if "MASTER_ADDR" not in os.environ:
             os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29500", RANK="0", WORLD_SIZE="1")

@@ -57,7 +57,7 @@ pub fn across(traces: &[RankTrace], events: &[Vec<Event>], steps: &[Vec<Step>], 
             let rough = sync::rough(&ranks, &open, &origins);
             let mut first = Matching::default();
             matching::by_clock(&ranks, &communicators, &rough, &open, &mut first);
-            clocks = refined(&rough, clocks::align(&lists, &origins, &first.matches));
+            clocks = clocks::align(&lists, &origins, &first.matches);
         }
         matching::by_clock(&ranks, &communicators, &clocks, &open, &mut found);
         clocks = clocks::align(&lists, &origins, &found.matches);
@@ -82,11 +82,6 @@ pub fn across(traces: &[RankTrace], events: &[Vec<Event>], steps: &[Vec<Step>], 
     };
     let measured = std::mem::take(&mut found.matches).into_iter().map(measure).collect();
     Across { measured, clocks, matching: found, communicators, named_steps: numbers.named }
-}
-
-/// Clocks that rest on collectives; of ranks without any the rough ones.
-fn refined(rough: &[RankClock], aligned: Vec<RankClock>) -> Vec<RankClock> {
-    if aligned.iter().all(|clock| clock.collectives > 0) { aligned } else { rough.to_vec() }
 }
 
 fn compute_of(trace: &RankTrace) -> SpanSet {

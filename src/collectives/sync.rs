@@ -10,6 +10,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use rayon::prelude::*;
+
 use super::clocks::{Origin, RankClock};
 use super::matching::{Bucket, RankEvents};
 
@@ -22,7 +24,9 @@ const AGREE: f64 = 0.6;
 /// Fewer votes are no evidence, where there could be more.
 const FEWEST: usize = 3;
 /// Operations of one rank that vote: three runs of this length.
-const RUN: usize = 100;
+const RUN: usize = 20;
+/// A rank that agrees with none of so many others with which it shares operations was captured at another time.
+const ATTEMPTS: usize = 8;
 
 /// The end of an operation that ranks leave together: time, and which operation it can be.
 type Mark = (i64, usize);
@@ -33,6 +37,7 @@ pub fn rough(ranks: &[RankEvents<'_>], buckets: &[Bucket], origins: &[Origin]) -
     let mut bases: Vec<Option<i64>> = vec![None; ranks.len()];
     let epoch = |r: usize| origins[r].epoch_ns.unwrap_or(0);
     let mut linked: Vec<usize> = (0..ranks.len()).collect();
+    let mut failed = vec![0; ranks.len()];
     for root in 0..ranks.len() {
         if bases[root].is_some() {
             continue;
@@ -43,27 +48,21 @@ pub fn rough(ranks: &[RankEvents<'_>], buckets: &[Bucket], origins: &[Origin]) -
         let mut next = 0;
         while let Some(&known) = placed.get(next) {
             next += 1;
-            for r in root + 1..ranks.len() {
-                let both = origins[r].epoch_ns.is_some() && origins[known].epoch_ns.is_some();
-                if bases[r].is_none()
-                    && let Some(shift) = shift(&marks[known], &marks[r], both)
-                {
-                    let corrected = bases[known].unwrap_or(0).saturating_sub(epoch(known));
-                    bases[r] = Some(epoch(r).saturating_add(corrected).saturating_add(shift));
-                    linked[r] = root;
-                    placed.push(r);
+            let corrected = bases[known].unwrap_or(0).saturating_sub(epoch(known));
+            let open: Vec<usize> = (root + 1..ranks.len()).filter(|&r| bases[r].is_none() && failed[r] < ATTEMPTS).collect();
+            let both = |r: usize| origins[r].epoch_ns.is_some() && origins[known].epoch_ns.is_some();
+            let votes: Vec<Vote> = open.par_iter().map(|&r| vote(&marks[known], &marks[r], both(r))).collect();
+            for (r, vote) in open.into_iter().zip(votes) {
+                match vote {
+                    Vote::Shift(shift) => {
+                        bases[r] = Some(epoch(r).saturating_add(corrected).saturating_add(shift));
+                        linked[r] = root;
+                        placed.push(r);
+                    }
+                    Vote::Nothing => failed[r] += 1,
+                    Vote::Strangers => {}
                 }
             }
-        }
-    }
-    // Ranks of one machine have one clock, whether or not their operations can be compared.
-    for r in 0..ranks.len() {
-        let one_machine = |k: &usize| origins[*k].host.is_some() && origins[*k].host == origins[r].host;
-        let has_epoch = |k: &usize| origins[*k].epoch_ns.is_some();
-        let alone = linked[r] == r && (0..ranks.len()).all(|k| k == r || linked[k] != r);
-        if let Some(known) = (0..r).find(|k| alone && one_machine(k) && has_epoch(k) && has_epoch(&r)) {
-            let corrected = bases[known].unwrap_or(0).saturating_sub(epoch(known));
-            (bases[r], linked[r]) = (Some(epoch(r).saturating_add(corrected)), linked[known]);
         }
     }
     bases.into_iter().zip(linked).map(|(base, linked)| RankClock::shifted(base.unwrap_or(0), linked)).collect()
@@ -90,15 +89,27 @@ fn marks(ranks: &[RankEvents<'_>], buckets: &[Bucket], origins: &[Origin]) -> Ve
     marks
 }
 
-/// What to add to the second rank's times so that most collectives end together with the first one's.
-fn shift(known: &[Mark], other: &[Mark], epochs: bool) -> Option<i64> {
+/// What operations of two ranks say about their clocks.
+enum Vote {
+    /// What to add to the second rank's times so that most collectives end together with the first one's.
+    Shift(i64),
+    /// No shift lets enough of them end together.
+    Nothing,
+    /// There is no operation in which both take part.
+    Strangers,
+}
+
+fn vote(known: &[Mark], other: &[Mark], epochs: bool) -> Vote {
     let kinds = |marks: &[Mark]| marks.iter().map(|m| m.1).collect::<HashSet<usize>>();
     // Only operations that both take part in can agree.
     let shared: HashSet<usize> = kinds(known).intersection(&kinds(other)).copied().collect();
+    if shared.is_empty() {
+        return Vote::Strangers;
+    }
     let of_both = |marks: &[Mark]| marks.iter().filter(|m| shared.contains(&m.1)).copied().collect::<Vec<Mark>>();
     let (known, other) = (of_both(known), of_both(other));
     let ranges = if epochs { &RANGES_NS[..] } else { &RANGES_NS[2..] };
-    ranges.iter().find_map(|&range| shift_within(&known, &other, range))
+    ranges.iter().find_map(|&range| shift_within(&known, &other, range)).map_or(Vote::Nothing, Vote::Shift)
 }
 
 fn shift_within(known: &[Mark], other: &[Mark], range: i64) -> Option<i64> {

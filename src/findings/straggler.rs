@@ -47,7 +47,8 @@ pub enum Cause {
     Unknown,
 }
 
-/// What can make a rank late.
+/// What can make a rank late. Compute beside waiting kernels takes longer, which the late rank has least of: an excess of its
+/// compute is real.
 const CAUSES: [(Cause, Metric); 3] =
     [(Cause::Idle, Metric::IdleNs), (Cause::Compute, Metric::ComputeNs), (Cause::Copies, Metric::ExposedCopyNs)];
 
