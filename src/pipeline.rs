@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::analysis::{kernels::KernelTimes, run, step_metrics, strip};
 use crate::classify::{Classifier, Family};
-use crate::collectives::{analyse, events, groups};
+use crate::collectives::{self, analyse, events, groups};
 use crate::findings;
 use crate::ingest::nsys::{self, Candidate, NsysReport};
 use crate::ingest::{nccl_log, ranks, topo};
@@ -493,8 +493,7 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, draft: Draf
     let run_keys: Vec<run::StepKey> = run.members.iter().map(|members| keys[0][members[0]].clone()).collect();
     let waits = groups::step_waits(&across.measured, &run_keys, &numbers);
     across_ranks(&mut ranks, &across, &waits, &run.steps);
-    warnings.extend(unmatched_warnings(&across));
-    warnings.extend(payload_warning(&inputs, &events));
+    warnings.extend(collectives::warnings::warnings(&across, traces, &events, &inputs));
     Ok(Report {
         schema: report::SCHEMA,
         tool_version: env!("CARGO_PKG_VERSION"),
@@ -582,7 +581,7 @@ fn across_ranks(ranks: &mut [RankReport], across: &analyse::Across, waits: &[rep
         let own: Vec<i64> =
             waits.iter().filter(|w| w.rank == rank.rank && steps.get(w.step).is_some_and(|s| s.counted)).map(|w| w.wait_ns).collect();
         rank.wait_ns_per_step = stats::median_i64(&own);
-        rank.clock.offset_ns = clock.offset_ns.filter(|_| clock.collectives > 0);
+        rank.clock.offset_ns = clock.offset_ns();
         rank.clock.residual_p50_ns = clock.residual_p50_ns;
         rank.clock.residual_p95_ns = clock.residual_p95_ns;
         rank.clock.drift = clock.drift.label();
@@ -593,23 +592,6 @@ fn across_ranks(ranks: &mut [RankReport], across: &analyse::Across, waits: &[rep
             rank.ordered_count = Some(arrivals.ordered);
         }
     }
-}
-
-fn unmatched_warnings(across: &analyse::Across) -> Vec<Warning> {
-    let one = |(&(rank, reason), &count): (&(u32, &'static str), &u64)| {
-        Warning::new("collectives-unmatched", format!("Rank {rank}: {count} communication operations have no partner: {reason}."))
-    };
-    across.unmatched.iter().map(one).collect()
-}
-
-/// Sizes come from payloads, which a default export leaves out.
-fn payload_warning(inputs: &[report::Input], events: &[Vec<events::Event>]) -> Option<Warning> {
-    let communicates = events.iter().any(|list| !list.is_empty());
-    let without = events.iter().flatten().all(|event| event.bytes.is_none());
-    (communicates && without && inputs.iter().all(|input| !input.capture.nccl_payloads)).then(|| {
-        Warning::new("no-payloads", "The exports carry no NCCL payloads: sizes and bandwidths are not known.")
-            .with_hint("Export again with: nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep; or give Inspector logs with --inspector.")
-    })
 }
 
 fn rank_report(trace: &RankTrace, steps: Vec<report::RankStep>) -> RankReport {

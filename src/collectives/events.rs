@@ -1,10 +1,11 @@
 //! Communication of one rank as operations: a kernel (or the copies of a copy-engine collective) with what its call said.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::calls::{self, Calls};
 use crate::classify;
 use crate::model::op::{NO_CALL, NO_LAUNCH};
-use crate::model::{CallKind, Class, CommOp, NameId, NcclCall, Ns, RankTrace};
+use crate::model::{Class, CommOp, NameId, NcclCall, Ns, RankTrace};
 
 /// Where the size of an operation came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,6 +24,17 @@ impl BytesSource {
             BytesSource::Inspector => "inspector",
         }
     }
+}
+
+/// One send or receive that a kernel carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Partner {
+    /// The other rank, in the communicator's numbers.
+    pub peer: i64,
+    /// True for a send.
+    pub sends: bool,
+    /// Bytes as logged.
+    pub bytes: Option<u64>,
 }
 
 /// One communication operation on one rank.
@@ -46,10 +58,12 @@ pub struct Event {
     pub bytes: Option<u64>,
     /// Where the bytes came from.
     pub bytes_source: Option<BytesSource>,
-    /// Peers of sends and receives, in the communicator's numbers, sorted.
-    pub peers: Vec<i64>,
+    /// The sends and receives of a kernel that carries nothing else, in order of their calls.
+    pub partners: Vec<Partner>,
     /// Key that is equal on all ranks (advanced tracing).
     pub operation: Option<u64>,
+    /// Number among the operations of its kind on its communicator, equal on all ranks (advanced tracing).
+    pub seq: Option<u64>,
     /// Calls that one kernel carries.
     pub members: usize,
     /// Sends among them.
@@ -59,92 +73,101 @@ pub struct Event {
 }
 
 impl Event {
+    /// An operation of which only kind and time are known.
+    pub fn new(op: CommOp, start: Ns, end: Ns) -> Event {
+        Event {
+            start,
+            end,
+            launch: NO_LAUNCH,
+            stream: 0,
+            name: NameId::NONE,
+            op,
+            comm: None,
+            bytes: None,
+            bytes_source: None,
+            partners: Vec::new(),
+            operation: None,
+            seq: None,
+            members: 1,
+            sends: 0,
+            receives: 0,
+        }
+    }
+
     /// Duration on the GPU.
     pub fn duration(&self) -> Ns {
-        self.end - self.start
+        self.end.saturating_sub(self.start)
+    }
+
+    /// True if it sends to or receives from this rank of the communicator and no other.
+    pub fn works_only_with(&self, peer: i64) -> bool {
+        !self.partners.is_empty() && self.partners.iter().all(|partner| partner.peer == peer)
+    }
+
+    /// True if its ranks leave together, so that the shortest duration is the transfer and ends tell how clocks stand.
+    /// Copies of a copy-engine collective do not wait for each other.
+    pub fn leaves_together(&self) -> bool {
+        self.op.leaves_together() && self.is_kernel()
+    }
+
+    /// False for the copies of a copy-engine collective.
+    pub fn is_kernel(&self) -> bool {
+        self.name != NameId::NONE
     }
 }
 
 /// The communication of a rank in order of (start, end).
 pub fn events(trace: &RankTrace) -> Vec<Event> {
-    let groups = group_members(&trace.nccl);
+    let calls = Calls::new(&trace.nccl);
+    let from_gpu = calls::by_kernel(trace);
     // Operations of one call: kernels that a group launched, copies of a copy-engine collective.
     let mut by_call: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut list = Vec::new();
     let ops = &trace.ops;
     for i in (0..ops.len()).filter(|&i| ops.class[i] == Class::Comm) {
-        match ops.call[i] {
-            NO_CALL => list.push(bare(trace, i)),
-            call => by_call.entry(call).or_default().push(i),
+        match (from_gpu.get(&i), ops.call[i]) {
+            // What ran on the GPU says more than the call that launched it.
+            (Some(members), _) => list.push(with_members(trace, bare(trace, i), members)),
+            (None, NO_CALL) => list.push(bare(trace, i)),
+            (None, call) => by_call.entry(call).or_default().push(i),
         }
     }
     for (call, indices) in by_call {
-        of_call(trace, call, &indices, &groups, &mut list);
+        of_call(trace, &calls.members(call), &indices, &mut list);
     }
     list.sort_by_key(|event| (event.start, event.end, event.stream));
-    add_gpu_operations(&mut list, &trace.gpu_operations);
     list
 }
 
-/// What advanced tracing says about the operation that ran in a kernel: the one whose middle lies in it, if it is only one.
-/// Its key is equal on all ranks. Channels of one operation have ranges of their own with the same key.
-fn add_gpu_operations(events: &mut [Event], operations: &[NcclCall]) {
-    let mut middles: Vec<(Ns, &NcclCall)> = operations.iter().map(|o| (o.start + (o.end - o.start) / 2, o)).collect();
-    middles.sort_by_key(|(middle, operation)| (*middle, operation.operation));
-    for event in events {
-        let from = middles.partition_point(|(middle, _)| *middle < event.start);
-        let mut inside = middles[from..].iter().take_while(|(middle, _)| *middle < event.end).map(|(_, operation)| *operation);
-        let Some(first) = inside.next() else { continue };
-        if first.operation.is_some() && inside.all(|other| other.operation == first.operation) {
-            event.operation = first.operation;
-            event.comm = event.comm.or(first.comm);
-            event.op = first.op.unwrap_or(event.op);
-            if event.bytes.is_none() && first.bytes.is_some() {
-                (event.bytes, event.bytes_source) = (first.bytes, Some(BytesSource::Payload));
-            }
-        }
-    }
-}
-
-/// An operation of which only the kernel is known.
+/// An operation of which only the kernel or copy is known.
 fn bare(trace: &RankTrace, i: usize) -> Event {
     let ops = &trace.ops;
-    Event {
-        start: ops.start[i],
-        end: ops.end[i],
-        launch: ops.launch[i],
-        stream: ops.stream[i],
-        name: ops.name[i],
-        op: classify::op(trace.names.get(ops.name[i])).unwrap_or(CommOp::Other),
-        comm: None,
-        bytes: None,
-        bytes_source: None,
-        peers: Vec::new(),
-        operation: None,
-        members: 1,
-        sends: 0,
-        receives: 0,
-    }
+    let op = classify::op(trace.names.get(ops.name[i])).unwrap_or(CommOp::Other);
+    Event { launch: ops.launch[i], stream: ops.stream[i], name: ops.name[i], ..Event::new(op, ops.start[i], ops.end[i]) }
 }
 
-fn of_call(trace: &RankTrace, call: u32, indices: &[usize], groups: &HashMap<u32, Vec<u32>>, list: &mut Vec<Event>) {
+/// Adds the operations that one call launched.
+fn of_call(trace: &RankTrace, members: &[&NcclCall], indices: &[usize], list: &mut Vec<Event>) {
     let (kernels, copies): (Vec<usize>, Vec<usize>) = indices.iter().partition(|&&i| trace.ops.name[i] != NameId::NONE);
-    let members: Vec<&NcclCall> = members_of(trace, call, groups);
-    if kernels.len() > 1 && kernels.len() == members.len() {
-        // As many kernels as calls: each carries its own, in order, if the names agree.
-        let named: Vec<Event> = kernels.iter().map(|&i| bare(trace, i)).collect();
-        if named.iter().zip(&members).all(|(event, member)| Some(kernel_op(member.op)) == Some(kernel_op(Some(event.op)))) {
-            list.extend(named.into_iter().zip(&members).map(|(event, member)| with_members(event, &[member])));
-            copies_as_one(trace, &copies, &[], list);
-            return;
-        }
-    }
-    match kernels.as_slice() {
-        [one] => list.push(with_members(bare(trace, *one), &members)),
+    let named: Vec<Event> = kernels.iter().map(|&i| bare(trace, i)).collect();
+    if named.len() == 1 {
+        list.extend(named.into_iter().map(|event| with_members(trace, event, members)));
+    } else if each_its_own(&named, members) {
+        list.extend(named.into_iter().zip(members).map(|(event, member)| with_members(trace, event, &[member])));
+    } else {
         // Which kernel carries which call is not known: none of them gets a size.
-        several => list.extend(several.iter().map(|&i| bare(trace, i))),
+        list.extend(named);
     }
-    copies_as_one(trace, &copies, if kernels.is_empty() { &members } else { &[] }, list);
+    copies_as_one(trace, &copies, if kernels.is_empty() { members } else { &[] }, list);
+}
+
+/// True if there are as many kernels as calls and each carries its own, in order: names agree, and calls on several
+/// communicators (whose order of launch NCCL is free to choose) differ in their kernels.
+fn each_its_own(kernels: &[Event], members: &[&NcclCall]) -> bool {
+    let expected: Vec<CommOp> = members.iter().map(|m| kernel_op(m.op)).collect();
+    let names_agree = kernels.len() == members.len() && kernels.iter().map(|k| kernel_op(Some(k.op))).eq(expected.iter().copied());
+    let one_comm = members.iter().all(|m| m.comm == members[0].comm);
+    names_agree && (one_comm || expected.iter().collect::<BTreeSet<_>>().len() == expected.len())
 }
 
 /// The copies of a copy-engine collective are one operation, from the first start to the last end.
@@ -152,28 +175,10 @@ fn copies_as_one(trace: &RankTrace, copies: &[usize], members: &[&NcclCall], lis
     let Some(&first) = copies.first() else { return };
     let mut event = bare(trace, first);
     event.end = copies.iter().map(|&i| trace.ops.end[i]).max().unwrap_or(event.end);
-    list.push(with_members(event, members));
+    list.push(with_members(trace, event, members));
 }
 
-/// The calls that one launch carries: the call itself, or the members of the group that it closes.
-fn members_of<'t>(trace: &'t RankTrace, call: u32, groups: &HashMap<u32, Vec<u32>>) -> Vec<&'t NcclCall> {
-    let calls = |indices: &[u32]| indices.iter().filter_map(|&i| trace.nccl.get(i as usize)).collect();
-    match trace.nccl.get(call as usize) {
-        Some(own) if own.op.is_some() => vec![own],
-        Some(own) if own.kind == CallKind::GroupEnd => groups.get(&call).map(|m| calls(m)).unwrap_or_default(),
-        // A launch range of advanced tracing: the operation is the range around it.
-        Some(own) => trace.nccl[..call as usize]
-            .iter()
-            .rev()
-            .take(64)
-            .find(|outer| outer.op.is_some() && outer.thread == own.thread && outer.end >= own.end)
-            .into_iter()
-            .collect(),
-        None => Vec::new(),
-    }
-}
-
-/// Sends and receives run in kernels called SendRecv, and so does AllToAll.
+/// Sends and receives run in kernels called SendRecv, and so do the collectives that NCCL makes of them.
 fn kernel_op(op: Option<CommOp>) -> CommOp {
     match op {
         Some(CommOp::Send | CommOp::Recv | CommOp::AllToAll | CommOp::Gather | CommOp::Scatter) => CommOp::SendRecv,
@@ -183,29 +188,32 @@ fn kernel_op(op: Option<CommOp>) -> CommOp {
 }
 
 /// What the members say about the kernel that carries them.
-fn with_members(mut event: Event, members: &[&NcclCall]) -> Event {
+fn with_members(trace: &RankTrace, mut event: Event, members: &[&NcclCall]) -> Event {
     let Some(first) = members.first() else { return event };
-    let is_p2p = |call: &NcclCall| matches!(call.op, Some(CommOp::Send | CommOp::Recv));
-    let all_p2p = members.iter().all(|m| is_p2p(m));
     event.members = members.len();
     event.comm = first.comm.filter(|_| members.iter().all(|m| m.comm == first.comm));
-    event.operation = first.operation.filter(|_| members.len() == 1);
-    let sum = |op: Option<CommOp>| -> Option<u64> {
-        let chosen = members.iter().filter(|m| op.is_none() || m.op == op);
-        chosen.map(|m| m.bytes).try_fold(0u64, |sum, bytes| sum.checked_add(bytes?))
+    let only = (members.len() == 1).then_some(first);
+    event.operation = only.and_then(|call| call.operation);
+    event.seq = only.and_then(|call| call.seq);
+    let sum = |chosen: &dyn Fn(&NcclCall) -> bool| -> Option<u64> {
+        members.iter().filter(|m| chosen(m)).map(|m| m.bytes).try_fold(0u64, |sum, bytes| sum.checked_add(bytes?))
     };
-    if all_p2p {
-        let count = |op| members.iter().filter(|m| m.op == Some(op)).count() as u32;
-        (event.sends, event.receives) = (count(CommOp::Send), count(CommOp::Recv));
+    if members.iter().all(|m| matches!(m.op, Some(CommOp::Send | CommOp::Recv))) {
+        let is = |op: CommOp| move |call: &NcclCall| call.op == Some(op);
+        event.sends = members.iter().filter(|m| is(CommOp::Send)(m)).count() as u32;
+        event.receives = members.len() as u32 - event.sends;
         event.op = CommOp::SendRecv;
         // Both directions run at once: the larger one is what takes the time.
-        event.bytes = sum(Some(CommOp::Send)).zip(sum(Some(CommOp::Recv))).map(|(out, back)| out.max(back));
-        event.peers = members.iter().filter_map(|m| m.peer).collect();
-        event.peers.sort_unstable();
-        event.peers.dedup();
+        event.bytes = sum(&is(CommOp::Send)).zip(sum(&is(CommOp::Recv))).map(|(out, back)| out.max(back));
+        let partner = |m: &&NcclCall| Some(Partner { peer: m.peer?, sends: m.op == Some(CommOp::Send), bytes: m.bytes });
+        event.partners = members.iter().map(partner).collect::<Option<_>>().unwrap_or_default();
+    } else if is_all_gather_v(trace, &event, members) {
+        // Parts of unequal size have no size for each rank; equal ones, one from each root, are those of an AllGather.
+        event.op = CommOp::AllGather;
+        event.bytes = first.bytes.filter(|_| members.iter().all(|m| m.bytes == first.bytes));
     } else if members.iter().all(|m| m.op == first.op) {
         event.op = first.op.unwrap_or(event.op);
-        event.bytes = sum(None);
+        event.bytes = sum(&|_| true);
     } else {
         // A fused kernel of different operations carries the name of one of them.
         event.op = CommOp::Other;
@@ -214,32 +222,11 @@ fn with_members(mut event: Event, members: &[&NcclCall]) -> Event {
     event
 }
 
-/// For each closing call of an outermost group, the operations in it.
-fn group_members(calls: &[NcclCall]) -> HashMap<u32, Vec<u32>> {
-    struct Open {
-        depth: usize,
-        members: Vec<u32>,
-    }
-    let mut threads: HashMap<u64, Open> = HashMap::new();
-    let mut groups = HashMap::new();
-    for (i, call) in calls.iter().enumerate() {
-        let open = threads.entry(call.thread).or_insert(Open { depth: 0, members: Vec::new() });
-        match call.kind {
-            CallKind::GroupStart => open.depth += 1,
-            CallKind::GroupEnd => {
-                open.depth = open.depth.saturating_sub(1);
-                if open.depth == 0 {
-                    groups.insert(i as u32, std::mem::take(&mut open.members));
-                }
-            }
-            CallKind::Plain if call.op.is_some() && open.depth > 0 => open.members.push(i as u32),
-            CallKind::Plain => {}
-        }
-    }
-    groups
-}
-
-/// True if the launch of an event is in the capture.
-pub fn is_launched(event: &Event) -> bool {
-    event.launch != NO_LAUNCH
+/// NCCL runs a group of broadcasts from different roots as one AllGatherV, and the kernel says so.
+fn is_all_gather_v(trace: &RankTrace, event: &Event, members: &[&NcclCall]) -> bool {
+    let roots: BTreeSet<Option<i64>> = members.iter().map(|m| m.root).collect();
+    members.len() > 1
+        && roots.len() == members.len()
+        && members.iter().all(|m| m.op == Some(CommOp::Broadcast))
+        && classify::op(trace.names.get(event.name)) == Some(CommOp::AllGather)
 }

@@ -1,10 +1,10 @@
 //! Matched collectives by operation, communicator and size; waiting by step and rank.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::events::{BytesSource, Event};
+use super::events::Event;
 use super::matching::{Match, Method};
-use super::transfer::{Timing, bandwidth};
+use super::transfer::{Timing, Untimed, bandwidth};
 use crate::analysis::run::StepKey;
 use crate::model::{CommOp, Ns};
 use crate::report::{CollectiveGroup, StepWait};
@@ -15,8 +15,12 @@ use crate::stats;
 pub struct Measured {
     /// Which events.
     pub found: Match,
+    /// The step that launched it on every rank.
+    pub step: Option<StepKey>,
     /// Its numbers.
     pub timing: Timing,
+    /// The part of each member's wait without a compute kernel beside it, ns; as long as `timing.wait_ns`.
+    pub exposed_wait_ns: Vec<Ns>,
     /// Ranks of the communicator, if known.
     pub n_ranks: Option<u32>,
 }
@@ -57,57 +61,101 @@ pub fn groups(measured: &[Measured], events: &[&[Event]], ranks: &[u32]) -> Vec<
 }
 
 fn group(key: Key, calls: &[&Measured], events: &[&[Event]]) -> (Ns, CollectiveGroup) {
-    let transfers: Vec<Ns> = calls.iter().filter_map(|c| c.timing.transfer_ns).collect();
-    let mut waits: BTreeMap<u32, Vec<Ns>> = BTreeMap::new();
+    let transfers: Vec<Ns> = calls.iter().filter_map(|c| c.timing.transfer.ok()).collect();
+    let mut waits: Vec<Vec<Ns>> = vec![Vec::new(); key.ranks.len()];
     let mut last_arriver: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut unordered = 0;
     let (mut algbw, mut busbw) = (Vec::new(), Vec::new());
-    let mut source: Option<BytesSource> = None;
+    let n_ranks = calls.first().and_then(|call| call.n_ranks);
+    let complete = complete(&key, n_ranks);
     for call in calls {
-        for (position, &wait) in call.timing.wait_ns.iter().enumerate() {
-            waits.entry(key.ranks[position]).or_default().push(wait);
+        call.timing.wait_ns.iter().zip(&mut waits).for_each(|(&wait, list)| list.push(wait));
+        match call.timing.last {
+            Some(last) => *last_arriver.entry(key.ranks[last]).or_default() += 1,
+            None => unordered += u64::from(!call.timing.wait_ns.is_empty()),
         }
-        if let Some(last) = call.timing.last {
-            *last_arriver.entry(key.ranks[last]).or_default() += 1;
-        }
-        let (r, e) = call.found.members[0];
-        source = source.or(events[r][e].bytes_source);
-        if let (Some(bytes), Some(n), Some(transfer)) = (key.bytes, call.n_ranks, call.timing.transfer_ns)
-            && let Some((alg, bus)) = bandwidth(key.op, bytes, n, transfer)
+        if let (Some(bytes), Ok(transfer), true) = (key.bytes, call.timing.transfer, complete)
+            && let Some((alg, bus)) = bandwidth(key.op, bytes, n_ranks, transfer)
         {
             algbw.push(alg);
             busbw.push(bus);
         }
     }
+    let source = calls.iter().flat_map(|c| &c.found.members).find_map(|&(r, e)| events[r][e].bytes_source);
+    let spreads = |f: fn(&Timing) -> Option<Ns>| calls.iter().filter_map(|c| f(&c.timing)).collect::<Vec<Ns>>();
     let total = transfers.iter().copied().fold(0, Ns::saturating_add);
     let group = CollectiveGroup {
         op: key.op.label().to_owned(),
         comm_id: key.comm.map(|id| format!("0x{id:016x}")),
-        ranks: key.ranks,
+        n_ranks,
         bytes: key.bytes,
         count: calls.len() as u64,
         transfer_ns: stats::median_i64(&transfers),
         transfer_p95_ns: stats::quantile_i64(&transfers, 0.95),
-        wait_ns: waits.iter().filter_map(|(&rank, list)| Some((rank, stats::median_i64(list)?))).collect(),
+        wait_ns: key.ranks.iter().zip(&waits).filter_map(|(&rank, list)| Some((rank, stats::median_i64(list)?))).collect(),
         algbw_gbs: stats::median(&algbw),
         busbw_gbs: stats::median(&busbw),
+        no_bandwidth: busbw.is_empty().then(|| no_bandwidth(&key, calls, events, n_ranks)),
         bytes_source: key.bytes.and(source).map(|s| s.label().to_owned()),
         peak_share: None,
         peak_source: None,
         untimed: (calls.len() - transfers.len()) as u64,
+        untimed_reasons: untimed_reasons(calls),
+        arrival_spread_ns: stats::median_i64(&spreads(|t| t.arrival_spread_ns)),
+        leave_spread_p95_ns: stats::quantile_i64(&spreads(|t| t.leave_spread_ns), 0.95),
         last_arriver,
+        unordered,
         matched_by: key.method.label().to_owned(),
+        ranks: key.ranks,
     };
     (total, group)
 }
 
-/// How often a rank came first and last, among collectives whose order is certain.
+/// True if everyone is here whose presence decides how long data moves: all ranks of the communicator, or of a send its two.
+fn complete(key: &Key, n_ranks: Option<u32>) -> bool {
+    key.op == CommOp::SendRecv || n_ranks.is_some_and(|n| n as usize == key.ranks.len())
+}
+
+fn no_bandwidth(key: &Key, calls: &[&Measured], events: &[&[Event]], n_ranks: Option<u32>) -> String {
+    let members = || calls.iter().flat_map(|c| &c.found.members).map(|&(r, e)| &events[r][e]);
+    let reason = if key.op == CommOp::Other {
+        Untimed::Mixed.label()
+    } else if key.bytes.is_none() {
+        match (members().any(|e| e.bytes.is_some()), members().any(|e| e.members > 1)) {
+            (true, _) => "sizes differ between ranks, or are known on some only",
+            (false, true) => "one kernel carries several operations whose sizes are not all known",
+            (false, false) => "the capture does not say how large the message is",
+        }
+    } else if key.bytes == Some(0) {
+        "the message is empty"
+    } else if let (false, Some(n)) = (complete(key, n_ranks), n_ranks) {
+        return format!("{} of the communicator's {n} ranks are here", key.ranks.len());
+    } else if !complete(key, n_ranks) {
+        "nothing says how many ranks the communicator has"
+    } else if calls.iter().all(|c| c.timing.transfer.is_err()) {
+        "no call could be timed"
+    } else {
+        "the transfer takes no time, or the communicator has one rank"
+    };
+    reason.to_owned()
+}
+
+fn untimed_reasons(calls: &[&Measured]) -> BTreeMap<String, u64> {
+    let mut reasons = BTreeMap::new();
+    for why in calls.iter().filter_map(|c| c.timing.transfer.err()) {
+        *reasons.entry(why.label().to_owned()).or_default() += 1;
+    }
+    reasons
+}
+
+/// How often a rank came first and last, among collectives of which it is certain who came last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Arrivals {
     /// Collectives at which it came last.
     pub last: u64,
     /// Collectives at which it came first.
     pub first: u64,
-    /// Collectives of certain order in which it took part.
+    /// Collectives in which it took part and of which it is certain who came last.
     pub ordered: u64,
 }
 
@@ -115,27 +163,54 @@ pub struct Arrivals {
 pub fn arrivals(measured: &[Measured], ranks: usize) -> Vec<Arrivals> {
     let mut list = vec![Arrivals::default(); ranks];
     for one in measured {
-        let (Some(last), Some(first)) = (one.timing.last, one.timing.first) else { continue };
+        let Some(last) = one.timing.last else { continue };
         list[one.found.members[last].0].last += 1;
-        list[one.found.members[first].0].first += 1;
+        if let Some(first) = one.timing.first {
+            list[one.found.members[first].0].first += 1;
+        }
         one.found.members.iter().for_each(|&(r, _)| list[r].ordered += 1);
     }
     list
 }
 
-/// Waiting of each rank in each step of the run: the sum over its matched collectives that ranks leave together.
+/// Sums over the collectives of one step on one rank.
+#[derive(Debug, Default)]
+struct Sums {
+    wait: Ns,
+    exposed: Ns,
+    last: u64,
+    /// Exposed waits of the other ranks for this one.
+    caused: HashMap<usize, Ns>,
+}
+
+/// Waiting of each rank in each step of the run: the sum over its matched collectives of which waits are known.
 /// A step without such a collective has no row.
 pub fn step_waits(measured: &[Measured], steps: &[StepKey], ranks: &[u32]) -> Vec<StepWait> {
-    let index: std::collections::HashMap<&StepKey, usize> = steps.iter().enumerate().map(|(i, key)| (key, i)).collect();
-    let mut sums: BTreeMap<(usize, u32), (Ns, u64)> = BTreeMap::new();
+    let index: HashMap<&StepKey, usize> = steps.iter().enumerate().map(|(i, key)| (key, i)).collect();
+    let mut sums: BTreeMap<(usize, usize), Sums> = BTreeMap::new();
     for one in measured {
-        let Some(&step) = one.found.step.as_ref().and_then(|key| index.get(key)) else { continue };
-        for (position, &wait) in one.timing.wait_ns.iter().enumerate() {
-            let (r, _) = one.found.members[position];
-            let (sum, last) = sums.entry((step, ranks[r])).or_default();
-            *sum = sum.saturating_add(wait);
-            *last += u64::from(one.timing.last == Some(position));
+        let Some(&step) = one.step.as_ref().and_then(|key| index.get(key)) else { continue };
+        let timing = &one.timing;
+        for ((&(r, _), &wait), &exposed) in one.found.members.iter().zip(&timing.wait_ns).zip(&one.exposed_wait_ns) {
+            let own = sums.entry((step, r)).or_default();
+            own.wait = own.wait.saturating_add(wait);
+            own.exposed = own.exposed.saturating_add(exposed);
+        }
+        let Some(last) = timing.last else { continue };
+        let late = sums.entry((step, one.found.members[last].0)).or_default();
+        late.last += 1;
+        for (position, &(r, _)) in one.found.members.iter().enumerate().filter(|(position, _)| *position != last) {
+            let caused = late.caused.entry(r).or_default();
+            *caused = caused.saturating_add(one.exposed_wait_ns.get(position).copied().unwrap_or(0));
         }
     }
-    sums.into_iter().map(|((step, rank), (wait_ns, last_count))| StepWait { step, rank, wait_ns, last_count }).collect()
+    let row = |((step, r), sum): ((usize, usize), Sums)| StepWait {
+        step,
+        rank: ranks[r],
+        wait_ns: sum.wait,
+        exposed_wait_ns: sum.exposed,
+        waited_for_ns: sum.caused.into_values().max().unwrap_or(0),
+        last_count: sum.last,
+    };
+    sums.into_iter().map(row).collect()
 }

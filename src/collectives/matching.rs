@@ -1,14 +1,17 @@
 //! Which operations of different ranks are the same collective (metrics definition, section 6).
 //!
-//! In this order of trust: the operation key of advanced tracing; communicator and order; order on each communication
-//! stream with equal kernel names. Order is anchored at the step: the k-th AllReduce of "Batch 7" here is the k-th of
-//! "Batch 7" there. Where counts differ, clocks decide what they can, and the rest stays unmatched: nothing is paired blindly.
+//! In this order of trust: a number that all ranks share (advanced tracing); communicator and order, for sends and receives
+//! between the same two ranks ([`pairs`]); order on streams that run equal kernels ([`streams`]). Order is counted from the
+//! step: the k-th AllReduce of "Batch 7" here is the k-th of "Batch 7" there. Where counts or sizes differ, or steps have no
+//! names, clocks decide what they can, and the rest stays alone: nothing is paired blindly.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
+use super::anchors::Anchor;
 use super::clocks::RankClock;
+use super::communicators::Communicators;
 use super::events::Event;
-use crate::analysis::run::StepKey;
+use super::{pairs, streams};
 use crate::model::{CommOp, Names, Ns};
 
 /// The communication of one rank with what matching needs to know about it.
@@ -18,28 +21,57 @@ pub struct RankEvents<'a> {
     pub rank: u32,
     /// Events in order of (start, end).
     pub events: &'a [Event],
-    /// For each event the step that launched it, as an index into `steps`.
-    pub step: Vec<Option<usize>>,
-    /// The steps of this rank.
-    pub steps: &'a [StepKey],
+    /// Where each event stands.
+    pub anchors: Vec<Anchor>,
     /// Kernel names.
     pub names: &'a Names,
-    /// The clock that all ranks share, if it is known already: only then can unequal counts be told apart.
-    pub clock: Option<&'a RankClock>,
 }
 
-/// The reason of operations that occur more often on one rank than on another.
-pub const UNEQUAL: &str = "counts differ between ranks";
+/// Why an operation has no partner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// Nobody else here takes part.
+    Absent,
+    /// Ranks have different numbers of them, or in another order of sizes or kernels.
+    Unequal,
+    /// The clocks of the ranks cannot be compared, and there is nothing else to go by.
+    NoClock,
+    /// The order agrees, the times do not.
+    NotTogether,
+    /// No payload names the communicator, and ends agree with no other rank.
+    LeavesAlone,
+    /// Peers are numbers in a communicator in which the rank's own number is not known.
+    OwnNumber,
+    /// One kernel works with several of another rank.
+    Chained,
+}
+
+impl Reason {
+    /// What reports print after "have no partner: ".
+    pub fn label(self) -> &'static str {
+        match self {
+            Reason::Absent => "no other rank of the report takes part",
+            Reason::Unequal => "counts, sizes or kernels differ between ranks",
+            Reason::NoClock => "only clocks could tell, and those of the ranks cannot be compared",
+            Reason::NotTogether => "they do not run at the same time on the ranks",
+            Reason::LeavesAlone => "the communicator is not known, and they end together on no other rank",
+            Reason::OwnNumber => "the rank's own number in the communicator is not known",
+            Reason::Chained => "one kernel works with several of another rank",
+        }
+    }
+}
 
 /// How members of a match were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
-    /// A key that is equal on all ranks.
+    /// A number that is equal on all ranks.
     OperationId,
     /// Communicator, operation and order within the step.
     Communicator,
     /// Order on the stream within the step, with equal kernel names.
     StreamOrder,
+    /// Communicator or stream as above, and that they run at the same time.
+    Clock,
 }
 
 impl Method {
@@ -49,6 +81,7 @@ impl Method {
             Method::OperationId => "operation id",
             Method::Communicator => "communicator and order",
             Method::StreamOrder => "stream order and kernel name",
+            Method::Clock => "time",
         }
     }
 }
@@ -60,172 +93,288 @@ pub struct Match {
     pub members: Vec<(usize, usize)>,
     /// How they were found.
     pub method: Method,
-    /// The step that launched it.
-    pub step: Option<StepKey>,
-}
-
-/// All matches, and how many events of each rank have none, by reason.
-#[derive(Debug, Default)]
-pub struct Matching {
-    /// In order of the first member's start.
-    pub matches: Vec<Match>,
-    /// Rank number, reason, count.
-    pub unmatched: BTreeMap<(u32, &'static str), u64>,
+    /// The step that launched it on every rank.
+    pub step: Option<u32>,
+    /// The role of the stream, where that is all that says who takes part.
+    pub role: Option<u32>,
 }
 
 /// What puts operations of different ranks side by side.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Key {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key {
+    /// Equal on all ranks.
     Operation(u64),
-    /// Communicator, operation, and for sends and receives the ranks between which they run.
-    Communicator(u64, CommOp, Vec<i64>, Option<StepKey>),
-    /// The how-manieth communication stream of the rank.
-    Stream(usize, Option<StepKey>),
+    /// The operation with this number on this communicator.
+    Sequence(u64, CommOp, u64),
+    /// Operations of one kind on one communicator, from here on.
+    Communicator(u64, CommOp, Anchor),
+    /// Operations on the stream of this role, from here on.
+    Stream(u32, Anchor),
 }
 
-/// Matches the events of all ranks. Linear in the number of events, up to sorting.
-pub fn match_events(ranks: &[RankEvents<'_>]) -> Matching {
+/// Operations among which order decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bucket {
+    /// What they have in common.
+    pub key: Key,
+    /// By index of the rank, in order: indices of its events, in order.
+    pub lists: Vec<(usize, Vec<usize>)>,
+}
+
+/// All matches and all that is alone.
+#[derive(Debug, Default)]
+pub struct Matching {
+    /// In order of the first member's (start, rank, event) once [`Matching::sort`] was called.
+    pub matches: Vec<Match>,
+    /// What order cannot decide.
+    pub open: Vec<Bucket>,
+    /// Operations without a partner.
+    pub alone: BTreeMap<Reason, Alone>,
+}
+
+/// Operations that have no partner for the same reason.
+#[derive(Debug)]
+pub struct Alone {
+    /// How many each rank (its number) has.
+    pub by_rank: BTreeMap<u32, u64>,
+    /// The first case, in words.
+    pub example: String,
+}
+
+impl Matching {
+    /// Counts operations of rank `r` (its index) as alone.
+    fn leave(&mut self, ranks: &[RankEvents<'_>], reason: Reason, (r, count): (usize, usize), example: impl FnOnce() -> String) {
+        if count > 0 {
+            let alone = self.alone.entry(reason).or_insert_with(|| Alone { by_rank: BTreeMap::new(), example: example() });
+            *alone.by_rank.entry(ranks[r].rank).or_default() += count as u64;
+        }
+    }
+
+    /// Puts matches in order.
+    pub fn sort(&mut self, ranks: &[RankEvents<'_>]) {
+        self.matches.sort_by_key(|m| {
+            let (rank, event) = m.members[0];
+            (ranks[rank].events[event].start, rank, event)
+        });
+    }
+}
+
+/// Sorts the events of all ranks into buckets and matches what order decides. `named` is true if anchors name the same step
+/// on every rank: without, order proves nothing and every bucket stays open. Linear in the number of events, up to sorting.
+pub fn match_events(ranks: &[RankEvents<'_>], communicators: &Communicators, named: bool) -> Matching {
     let mut result = Matching::default();
     if ranks.len() < 2 {
         return result;
     }
-    let participants = participants(ranks);
-    let mut buckets: HashMap<Key, Vec<Vec<usize>>> = HashMap::new();
+    let from = |anchor: Anchor| if named { anchor } else { Anchor::Anywhere };
+    let roles = streams::roles(ranks);
+    let mut numbers: HashMap<Key, u32> = HashMap::new();
+    let mut keys: Vec<Key> = Vec::new();
+    // (number of the key, rank, event): sorting brings buckets together without a list for each rank and key.
+    let mut entries: Vec<(u32, u32, u32)> = Vec::new();
+    let mut sends = Vec::new();
     for (r, rank) in ranks.iter().enumerate() {
-        let roles = stream_roles(rank);
         for (i, event) in rank.events.iter().enumerate() {
-            let step = rank.step[i].and_then(|s| rank.steps.get(s)).cloned();
-            let key = match (event.operation, event.comm) {
-                (Some(operation), _) => Key::Operation(operation),
-                (None, Some(comm)) => match between(event, rank.rank, &participants[&comm]) {
-                    Ok(between) => Key::Communicator(comm, event.op, between, step),
-                    Err(reason) => {
-                        *result.unmatched.entry((rank.rank, reason)).or_default() += 1;
-                        continue;
-                    }
-                },
-                (None, None) => Key::Stream(roles[&event.stream], step),
+            let anchor = from(rank.anchors[i]);
+            let key = match (event.operation, event.comm, event.seq) {
+                (Some(operation), ..) => Key::Operation(operation),
+                (None, Some(comm), Some(seq)) if event.partners.is_empty() => Key::Sequence(comm, event.op, seq),
+                (None, Some(_), _) if !event.partners.is_empty() => {
+                    sends.push((r, i));
+                    continue;
+                }
+                (None, Some(comm), _) => Key::Communicator(comm, event.op, anchor),
+                (None, None, _) => Key::Stream(roles[r].get(&event.stream).copied().unwrap_or(0), anchor),
             };
-            buckets.entry(key).or_insert_with(|| vec![Vec::new(); ranks.len()])[r].push(i);
+            let number = *numbers.entry(key).or_insert_with(|| {
+                keys.push(key);
+                keys.len() as u32 - 1
+            });
+            entries.push((number, r as u32, i as u32));
         }
     }
-    let mut keys: Vec<(Key, Vec<Vec<usize>>)> = buckets.into_iter().collect();
-    keys.sort_by(|a, b| a.0.cmp(&b.0));
-    for (key, lists) in keys {
-        match_bucket(ranks, key, &lists, &mut result);
+    join_sends(ranks, &sends, communicators, named, &mut result);
+    entries.sort_unstable();
+    for bucket in entries.chunk_by(|a, b| a.0 == b.0) {
+        let lists = bucket.chunk_by(|a, b| a.1 == b.1).map(|own| (own[0].1 as usize, own.iter().map(|e| e.2 as usize).collect())).collect();
+        by_order(ranks, Bucket { key: keys[bucket[0].0 as usize], lists }, named, &mut result);
     }
-    result.matches.sort_by_key(|m| {
-        let (rank, event) = m.members[0];
-        (ranks[rank].events[event].start, rank, event)
-    });
+    split_streams(ranks, communicators, &mut result);
     result
 }
 
-/// The ranks that use each communicator.
-fn participants(ranks: &[RankEvents<'_>]) -> HashMap<u64, BTreeSet<u32>> {
-    let mut users: HashMap<u64, BTreeSet<u32>> = HashMap::new();
-    for rank in ranks {
-        for comm in rank.events.iter().filter_map(|event| event.comm) {
-            users.entry(comm).or_default().insert(rank.rank);
-        }
+/// Splits matches of unknown communicator into groups of ranks that end them together.
+fn split_streams(ranks: &[RankEvents<'_>], communicators: &Communicators, result: &mut Matching) {
+    let (matches, alone) = streams::split(ranks, communicators.size(None), std::mem::take(&mut result.matches));
+    result.matches = matches;
+    for (r, e) in alone {
+        result.leave(ranks, Reason::LeavesAlone, (r, 1), || describe(&ranks[r].events[e]));
     }
-    users
 }
 
-/// Between which ranks of the communicator a send or receive runs; empty for collectives.
-///
-/// Peers are numbers inside the communicator. A rank's own number is known where the communicator's ranks are those of the
-/// run from 0 on, or where there are only two.
-fn between(event: &Event, rank: u32, users: &BTreeSet<u32>) -> Result<Vec<i64>, &'static str> {
-    if event.op != CommOp::SendRecv || event.peers.is_empty() {
-        return Ok(Vec::new());
+fn join_sends(ranks: &[RankEvents<'_>], sends: &[(usize, usize)], communicators: &Communicators, named: bool, result: &mut Matching) {
+    let anchor = |(r, e): (usize, usize)| if named { ranks[r].anchors[e] } else { Anchor::Anywhere };
+    let found = pairs::join(ranks, sends, communicators, anchor);
+    for members in found.groups {
+        let step = common_step(ranks, &members);
+        result.matches.push(Match { members, method: Method::Communicator, step, role: None });
     }
-    let own = if users.iter().copied().eq(0..users.len() as u32) {
-        i64::from(rank)
-    } else if let (2, [peer @ (0 | 1)]) = (users.len(), event.peers.as_slice()) {
-        1 - peer
-    } else {
-        return Err("own number in the communicator unknown");
-    };
-    let mut all = event.peers.clone();
-    all.push(own);
-    all.sort_unstable();
-    all.dedup();
-    Ok(all)
+    for ((r, e), reason) in found.alone {
+        result.leave(ranks, reason, (r, 1), || format!("{} of rank {}", describe(&ranks[r].events[e]), ranks[r].rank));
+    }
 }
 
-/// Communication streams without communicator ids, numbered in order of their dense index.
-fn stream_roles(rank: &RankEvents<'_>) -> HashMap<u32, usize> {
-    let streams: BTreeSet<u32> = rank.events.iter().filter(|e| e.comm.is_none()).map(|e| e.stream).collect();
-    streams.into_iter().enumerate().map(|(role, stream)| (stream, role)).collect()
+/// The step of all members, if it is one.
+fn common_step(ranks: &[RankEvents<'_>], members: &[(usize, usize)]) -> Option<u32> {
+    let of = |&(r, e): &(usize, usize)| ranks[r].anchors[e].step();
+    let first = of(members.first()?)?;
+    members.iter().all(|m| of(m) == Some(first)).then_some(first)
 }
 
-fn match_bucket(ranks: &[RankEvents<'_>], key: Key, lists: &[Vec<usize>], result: &mut Matching) {
-    let (method, step) = match key {
-        Key::Operation(_) => (Method::OperationId, None),
-        Key::Communicator(_, _, _, step) => (Method::Communicator, step),
-        Key::Stream(_, step) => (Method::StreamOrder, step),
-    };
-    let taking_part: Vec<usize> = (0..lists.len()).filter(|&r| !lists[r].is_empty()).collect();
-    let mut reject = |reason: &'static str| {
-        for &r in &taking_part {
-            *result.unmatched.entry((ranks[r].rank, reason)).or_default() += lists[r].len() as u64;
-        }
-    };
-    if taking_part.len() < 2 {
-        return reject("no other rank of the report takes part");
-    }
-    let sequence = |r: usize| lists[r].iter().map(move |&i| ranks[r].names.get(ranks[r].events[i].name));
-    let first = taking_part[0];
-    let same_count = taking_part.iter().all(|&r| lists[r].len() == lists[first].len());
-    let same_names = || taking_part[1..].iter().all(|&r| sequence(first).eq(sequence(r)));
-    if same_count {
-        if method == Method::StreamOrder && !same_names() {
-            return reject("kernel names differ between ranks");
-        }
-        let mut columns: Vec<_> = taking_part.iter().map(|&r| lists[r].iter().map(move |&event| (r, event))).collect();
-        while let Some(members) = columns.iter_mut().map(Iterator::next).collect::<Option<Vec<_>>>() {
-            result.matches.push(Match { members, method, step: step.clone() });
-        }
-        return;
-    }
-    match_by_clock(ranks, &taking_part, lists, method, step, result);
+fn describe(event: &Event) -> String {
+    let on = event.comm.map_or(String::new(), |comm| format!(" on communicator 0x{comm:016x}"));
+    format!("{}{on}", event.op.label())
 }
 
-/// Counts differ: operations that run at the same time on every rank are the same, if clocks say so without doubt.
-fn match_by_clock(
-    ranks: &[RankEvents<'_>],
-    taking_part: &[usize],
-    lists: &[Vec<usize>],
-    method: Method,
-    step: Option<StepKey>,
-    result: &mut Matching,
-) {
-    let mut next = vec![0usize; taking_part.len()];
-    let mut matched = vec![0u64; taking_part.len()];
-    let span = |p: usize, k: usize| -> Option<(Ns, Ns)> {
-        let rank = &ranks[taking_part[p]];
-        let event = &rank.events[*lists[taking_part[p]].get(k)?];
-        Some((rank.clock?.common(event.start)?, rank.clock?.common(event.end)?))
+/// Matches a bucket whose lists are equally long and alike, and leaves another one open.
+fn by_order(ranks: &[RankEvents<'_>], bucket: Bucket, named: bool, result: &mut Matching) {
+    let (method, role, counted) = match bucket.key {
+        Key::Operation(_) | Key::Sequence(..) => (Method::OperationId, None, false),
+        Key::Communicator(_, _, anchor) => (Method::Communicator, None, anchor == Anchor::Anywhere || !named),
+        Key::Stream(role, anchor) => (Method::StreamOrder, Some(role), anchor == Anchor::Anywhere || !named),
     };
-    // The heads of all lists: if they overlap they are one collective, else the one that ends first has no partner.
-    while let Some(heads) = (0..taking_part.len()).map(|p| span(p, next[p])).collect::<Option<Vec<_>>>() {
+    if let [(r, only)] = bucket.lists.as_slice() {
+        return result.leave(ranks, Reason::Absent, (*r, only.len()), || describe(&ranks[*r].events[only[0]]));
+    }
+    if counted {
+        return result.open.push(bucket);
+    }
+    // Ranks whose operations are alike, in order of their first rank. Without a communicator there may be several groups.
+    let mut classes: Vec<Vec<usize>> = Vec::new();
+    for l in 0..bucket.lists.len() {
+        let same = |class: &&mut Vec<usize>| alike(ranks, bucket.key, &bucket.lists[class[0]], &bucket.lists[l]);
+        match classes.iter_mut().find(same) {
+            Some(class) => class.push(l),
+            None => classes.push(vec![l]),
+        }
+        if role.is_none() && classes.len() > 1 {
+            return result.open.push(bucket);
+        }
+    }
+    if classes.iter().all(|class| class.len() == 1) {
+        return result.open.push(bucket);
+    }
+    for class in classes {
+        if let [only] = class.as_slice() {
+            let (r, list) = &bucket.lists[*only];
+            result.leave(ranks, Reason::Unequal, (*r, list.len()), || counts(ranks, &bucket));
+            continue;
+        }
+        for k in 0..bucket.lists[class[0]].1.len() {
+            let members: Vec<(usize, usize)> = class.iter().map(|&l| (bucket.lists[l].0, bucket.lists[l].1[k])).collect();
+            let step = common_step(ranks, &members);
+            result.matches.push(Match { members, method, step, role });
+        }
+    }
+}
+
+/// True if both lists are equally long and each operation can be its counterpart.
+fn alike(ranks: &[RankEvents<'_>], key: Key, a: &(usize, Vec<usize>), b: &(usize, Vec<usize>)) -> bool {
+    a.1.len() == b.1.len() && a.1.iter().zip(&b.1).all(|(&x, &y)| can_be_same(ranks, key, (a.0, x), (b.0, y)))
+}
+
+/// Sizes must agree where both are known, and without a communicator kernel names too.
+fn can_be_same(ranks: &[RankEvents<'_>], key: Key, a: (usize, usize), b: (usize, usize)) -> bool {
+    let (x, y) = (&ranks[a.0].events[a.1], &ranks[b.0].events[b.1]);
+    let sizes = x.bytes == y.bytes || x.bytes.is_none() || y.bytes.is_none();
+    match key {
+        Key::Operation(_) | Key::Sequence(..) => true,
+        Key::Communicator(..) => sizes,
+        Key::Stream(..) => sizes && ranks[a.0].names.get(x.name) == ranks[b.0].names.get(y.name),
+    }
+}
+
+/// `AllReduce in "Batch 7": 12 on rank 0, 11 on rank 1`.
+fn counts(ranks: &[RankEvents<'_>], bucket: &Bucket) -> String {
+    const SHOWN: usize = 4;
+    let what = bucket.lists.first().and_then(|(r, list)| Some(describe(ranks[*r].events.get(*list.first()?)?)));
+    let shown: Vec<String> =
+        bucket.lists.iter().take(SHOWN).map(|(r, list)| format!("{} on rank {}", list.len(), ranks[*r].rank)).collect();
+    let more = if bucket.lists.len() > SHOWN { ", ..." } else { "" };
+    format!("{}: {}{more}", what.unwrap_or_default(), shown.join(", "))
+}
+
+/// Decides the open buckets by clocks: what runs at the same time on every rank is the same operation.
+pub fn by_clock(ranks: &[RankEvents<'_>], communicators: &Communicators, clocks: &[RankClock], open: &[Bucket], result: &mut Matching) {
+    for bucket in open {
+        by_clock_in(ranks, clocks, bucket, result);
+    }
+    split_streams(ranks, communicators, result);
+}
+
+fn by_clock_in(ranks: &[RankEvents<'_>], clocks: &[RankClock], bucket: &Bucket, result: &mut Matching) {
+    let lists = &bucket.lists;
+    let role = if let Key::Stream(role, _) = bucket.key { Some(role) } else { None };
+    let first = lists[0].0;
+    let known = lists.iter().all(|(r, _)| clocks[*r].comparable(&clocks[first]));
+    let mut matched = 0;
+    let mut next = vec![0usize; lists.len()];
+    let span = |l: usize, k: usize| -> Option<(Ns, Ns)> {
+        let (r, list) = &lists[l];
+        let event = &ranks[*r].events[*list.get(k)?];
+        Some((clocks[*r].common(event.start), clocks[*r].common(event.end)))
+    };
+    // The heads of all lists: if they overlap they are one operation, else those that end before another begins are alone.
+    while let Some(heads) = (0..lists.len()).map(|l| span(l, next[l])).collect::<Option<Vec<_>>>().filter(|_| known) {
         let latest_start = heads.iter().map(|h| h.0).max().unwrap_or(0);
-        let earliest_end = heads.iter().map(|h| h.1).min().unwrap_or(0);
-        if latest_start < earliest_end {
-            let members = taking_part.iter().enumerate().map(|(p, &r)| (r, lists[r][next[p]])).collect();
-            result.matches.push(Match { members, method, step: step.clone() });
+        let members: Vec<(usize, usize)> = lists.iter().zip(&next).map(|((r, list), &k)| (*r, list[k])).collect();
+        if heads.iter().all(|h| h.1 > latest_start) && members.iter().all(|&m| can_be_same(ranks, bucket.key, members[0], m)) {
+            let step = common_step(ranks, &members);
+            result.matches.push(Match { members, method: Method::Clock, step, role });
             next.iter_mut().for_each(|n| *n += 1);
-            matched.iter_mut().for_each(|m| *m += 1);
+            matched += 1;
+            continue;
+        }
+        let over: Vec<usize> = (0..heads.len()).filter(|&l| heads[l].1 <= latest_start).collect();
+        let earliest = (0..heads.len()).min_by_key(|&l| (heads[l].1, l)).unwrap_or(0);
+        if over.is_empty() { next[earliest] += 1 } else { over.into_iter().for_each(|l| next[l] += 1) }
+    }
+    let equal = lists.iter().all(|(_, list)| list.len() == lists[0].1.len());
+    let reason = match (known, equal) {
+        (false, _) => Reason::NoClock,
+        (true, true) => Reason::NotTogether,
+        (true, false) => Reason::Unequal,
+    };
+    lists.iter().for_each(|(r, list)| result.leave(ranks, reason, (*r, list.len() - matched), || counts(ranks, bucket)));
+}
+
+/// Times further apart than this many residuals, and this long, contradict a match, ns.
+const APART_RESIDUALS: i64 = 10;
+const APART_NS: i64 = 1_000_000;
+
+/// Takes apart matches whose members surely did not run at the same time although ranks leave them together, and those that
+/// nothing but a stream's order holds together: sends and receives of more than two ranks look alike. True if there were any.
+pub fn check(ranks: &[RankEvents<'_>], communicators: &Communicators, clocks: &[RankClock], result: &mut Matching) -> bool {
+    let two_ranks = communicators.size(None) == Some(2);
+    let apart = |m: &Match| {
+        let events = || m.members.iter().map(|&(r, e)| (&clocks[r], &ranks[r].events[e]));
+        let first = &clocks[m.members[0].0];
+        let latest_start = events().map(|(clock, event)| clock.common(event.start)).max().unwrap_or(0);
+        let earliest_end = events().map(|(clock, event)| clock.common(event.end)).min().unwrap_or(0);
+        let between = latest_start.saturating_sub(earliest_end);
+        let doubt = events().filter_map(|(clock, _)| clock.residual_p95_ns).max().unwrap_or(0);
+        if events().any(|(clock, _)| !clock.comparable(first)) {
+            false
+        } else if events().all(|(_, event)| event.leaves_together()) {
+            between > doubt.saturating_mul(APART_RESIDUALS).saturating_add(APART_NS)
         } else {
-            let first = (0..heads.len()).min_by_key(|&p| heads[p].1).unwrap_or(0);
-            next[first] += 1;
+            m.role.is_some() && !two_ranks && between >= 0
         }
+    };
+    let (wrong, right): (Vec<Match>, Vec<Match>) = std::mem::take(&mut result.matches).into_iter().partition(apart);
+    result.matches = right;
+    for m in &wrong {
+        m.members.iter().for_each(|&(r, e)| result.leave(ranks, Reason::NotTogether, (r, 1), || describe(&ranks[r].events[e])));
     }
-    for (p, &r) in taking_part.iter().enumerate() {
-        let rest = lists[r].len() as u64 - matched[p];
-        if rest > 0 {
-            *result.unmatched.entry((ranks[r].rank, UNEQUAL)).or_default() += rest;
-        }
-    }
+    !wrong.is_empty()
 }

@@ -1,9 +1,34 @@
-//! Across ranks: which operations are the same collective ([`matching`]), how far clocks are apart ([`clocks`]),
-//! how long data moved and ranks waited ([`transfer`]), and all of it by operation, communicator and size ([`groups`]).
+//! Across ranks: what ran ([`events`], [`calls`]), which operations are the same collective ([`matching`], [`pairs`],
+//! [`streams`], counted from [`anchors`]), how far clocks are apart ([`clocks`], [`sync`]), who is in a communicator
+//! ([`communicators`]), how long data moved and ranks waited ([`transfer`]), and all of it by operation, communicator and
+//! size ([`groups`]).
 
 pub mod analyse;
+pub mod anchors;
+pub mod calls;
 pub mod clocks;
+pub mod communicators;
 pub mod events;
 pub mod groups;
 pub mod matching;
+pub mod pairs;
+pub mod streams;
+pub mod sync;
 pub mod transfer;
+pub mod warnings;
+
+#[cfg(test)]
+pub(crate) mod test_events {
+    use super::events::Event;
+    use crate::model::{CommOp, NameId, Ns};
+
+    /// An AllReduce kernel of which nothing else is known.
+    pub(crate) fn kernel(start: Ns, end: Ns) -> Event {
+        of(CommOp::AllReduce, start, end)
+    }
+
+    /// A kernel of any operation.
+    pub(crate) fn of(op: CommOp, start: Ns, end: Ns) -> Event {
+        Event { name: NameId(0), ..Event::new(op, start, end) }
+    }
+}

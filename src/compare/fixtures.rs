@@ -155,21 +155,11 @@ pub(crate) fn with_collectives(mut report: Report, collectives: &[(&str, u64, u6
     let steps = report.steps.len() as u64;
     let group = |&(op, calls, bytes): &(&str, u64, u64)| CollectiveGroup {
         op: op.to_owned(),
-        comm_id: None,
         ranks: vec![0, 1],
         bytes: Some(bytes),
         count: calls * steps,
-        transfer_ns: None,
-        transfer_p95_ns: None,
-        wait_ns: BTreeMap::new(),
-        algbw_gbs: None,
-        busbw_gbs: None,
-        bytes_source: None,
-        peak_share: None,
-        peak_source: None,
-        untimed: 0,
-        last_arriver: BTreeMap::new(),
         matched_by: "payload".to_owned(),
+        ..CollectiveGroup::default()
     };
     report.collectives = collectives.iter().map(group).collect();
     report

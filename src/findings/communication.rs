@@ -1,14 +1,30 @@
 //! What communication and copies cost the step, and what the usual remedies are.
 
-use super::{Draft, ms, percent, period, severity};
+use super::straggler;
+use super::{Draft, is_whole, ms, percent, period, severity};
 use crate::model::Metric;
-use crate::report::Report;
+use crate::report::{CollectiveGroup, Report};
+use crate::stats;
 use crate::units;
 use crate::warning::{Finding, Severity};
+
+/// Departures closer than this are what kernels that end together look like, ns.
+const APART_NS: i64 = 200_000;
+/// Below this share of the transfer they do not matter.
+const APART_SHARE: f64 = 0.1;
 
 /// A median of counts as a whole number.
 fn whole_count(count: f64) -> String {
     units::count(count.round().max(0.0) as u64)
+}
+
+/// Exposed communication that is not waiting for a late rank, as a share of the step.
+pub fn moving_fraction(report: &Report) -> Option<f64> {
+    let values = &report.summary.values;
+    // Without ratios part of the work is of unknown class, and these are lower bounds.
+    values.median(Metric::ExposedCommFraction)?;
+    let (step, exposed) = (values.median(Metric::StepNs)?, values.median(Metric::ExposedCommNs)?);
+    Some((exposed - straggler::waiting(report).unwrap_or(0.0).min(exposed)) / step)
 }
 
 /// Exposed communication, and why nothing hides it.
@@ -22,28 +38,40 @@ pub fn share(report: &Report) -> Option<Finding> {
     }
     let overlap = values.median(Metric::OverlapFraction).unwrap_or(0.0);
     let count = values.median(Metric::CommCount).unwrap_or(0.0);
+    // Waiting for a late rank is no matter of the link: it has its own finding, and only the rest counts here.
+    let waiting = straggler::waiting(report).map(|ns| ns.min(exposed));
+    let moving = moving_fraction(report)?;
     let one_at_the_end = overlap < 0.05 && count <= 2.0;
     let hides = if overlap < 0.01 {
         "none of it hides behind compute".to_owned()
     } else {
         format!("{} of it hides behind compute", percent(overlap))
     };
+    let waits = match waiting {
+        Some(ns) if ns >= 0.1 * exposed => format!(", of which ranks wait {} for others to arrive", ms(ns)),
+        _ => String::new(),
+    };
     let title = format!(
-        "Communication takes {} {} ({}); {hides}, so {} ({}) are exposed.",
+        "Communication takes {} {} ({}); {hides}, so {} ({}) are exposed{waits}.",
         percent(fraction),
         period(report).of,
         ms(comm),
         ms(exposed),
         percent(exposed_fraction)
     );
-    let draft = Draft::new("exposed-communication", severity(exposed / step), title)
+    let mut draft = Draft::new("exposed-communication", severity(moving), title)
         .with("step_ns", step.round() as i64)
         .with("comm_ns", comm.round() as i64)
         .with("exposed_comm_ns", exposed.round() as i64)
         .with("overlap_fraction", overlap)
         .with("comm_count_per_step", count)
-        .costs(exposed_fraction);
-    let advice = if one_at_the_end {
+        .costs(moving);
+    if let Some(ns) = waiting {
+        draft = draft.with("exposed_wait_ns", ns.round() as i64);
+    }
+    let advice = if 2.0 * moving * step < exposed {
+        "Most of it is waiting: ranks arrive at different times, and no faster link helps; see who waits for whom."
+    } else if one_at_the_end {
         "With one large operation at the end of the step nothing can run beside it: use smaller buckets (DDP: bucket_cap_mb) so that reductions start during backward; fewer bytes (bf16 hook) help where the link is the limit."
     } else if overlap < 0.5 {
         "Start communication earlier (smaller buckets, prefetching for FSDP), send fewer bytes (bf16 hook), or look at the transport: --nccl-log and --topo say whether the fastest link is used."
@@ -74,6 +102,7 @@ pub fn tiny_messages(report: &Report) -> Option<Finding> {
     let draft = Draft::new("tiny-messages", severity(share), title)
         .with("tiny_calls", tiny_calls)
         .with("sized_calls", sized)
+        .with("tiny_limit_bytes", TINY)
         .with("comm_count_per_step", per_step)
         .costs(share);
     Some(
@@ -83,14 +112,28 @@ pub fn tiny_messages(report: &Report) -> Option<Finding> {
 
 /// Collectives that ranks left at different times although they leave together: the clocks do not explain it.
 pub fn end_spread(report: &Report) -> Option<Finding> {
-    let worst = report.ranks.iter().filter_map(|r| Some((r.clock.residual_p95_ns?, r.rank))).max()?;
-    let transfer = report.collectives.iter().filter_map(|c| c.transfer_ns).max()?;
-    if worst.0 < 200_000 || (worst.0 as f64) < 0.01 * transfer as f64 {
-        return None;
+    let spread = |group: &CollectiveGroup| -> Option<(f64, i64, i64)> {
+        let (spread, transfer) = (group.leave_spread_p95_ns?, group.transfer_ns?);
+        Some((spread as f64 / transfer.max(1) as f64, spread, transfer))
+    };
+    let apart = report.collectives.iter().filter_map(|group| Some((spread(group)?, group)));
+    let apart = apart.filter(|((share, ns, _), _)| *ns >= APART_NS && *share >= APART_SHARE);
+    let ((_, ns, transfer), group) = apart.max_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.cmp(&b.0.1)))?;
+    let size = group.bytes.map_or(String::new(), |bytes| format!(" of {}", units::bytes(bytes)));
+    let title = format!(
+        "Ranks leave {}{size} {} apart (95th percentile of {} calls) even on aligned clocks, although it lets all go together.",
+        group.op,
+        ms(ns as f64),
+        group.count
+    );
+    let mut draft = Draft::new("end-spread", Severity::Medium, title)
+        .with("op", group.op.as_str())
+        .with("comm_id", group.comm_id.clone())
+        .with("leave_spread_p95_ns", ns)
+        .with("transfer_ns", transfer);
+    if let Some(residual) = report.ranks.iter().filter_map(|r| r.clock.residual_p50_ns).max() {
+        draft = draft.with("clock_residual_p50_ns", residual);
     }
-    let title =
-        format!("Ranks leave collectives up to {} apart (95th percentile on rank {}) even on aligned clocks.", ms(worst.0 as f64), worst.1);
-    let draft = Draft::new("end-spread", Severity::Medium, title).with("rank", worst.1).with("residual_p95_ns", worst.0);
     Some(draft.advice("Clocks drift or jump (hosts without time synchronisation), or operations were matched that are not the same: look at single steps before trusting the order of arrival."))
 }
 
@@ -125,14 +168,24 @@ pub fn copies(report: &Report) -> Option<Finding> {
     ))
 }
 
-/// Time in which the GPU waits for its host.
-pub fn idle(report: &Report) -> Option<Finding> {
+/// Time in which GPUs wait for their hosts. A rank that is known to idle longer than the others has its own finding: then
+/// only the others' idle time is worth another one.
+pub fn idle(report: &Report, late: Option<u32>) -> Option<Finding> {
     let values = &report.summary.values;
     let (step, idle) = (values.median(Metric::StepNs)?, values.median(Metric::IdleNs)?);
-    if idle / step < 0.1 || report.settings.step_pattern == "whole" {
+    let by_rank: Vec<(f64, u32)> = report.ranks.iter().filter_map(|r| Some((r.summary.median(Metric::IdleNs)?, r.rank))).collect();
+    let others: Vec<f64> = by_rank.iter().filter(|r| Some(r.1) != late).map(|r| r.0).collect();
+    let enough = |ns: f64| ns / step >= 0.1;
+    if !enough(idle) || (late.is_some() && !enough(stats::mean(&others)?)) || is_whole(report) {
         return None;
     }
-    let title = format!("The GPU is idle {} of the step ({}).", percent(idle / step), ms(idle));
+    let most = by_rank.iter().max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))?;
+    let least = by_rank.iter().min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
+    // Medians of ranks need not lie on both sides of the run's median; then they would only confuse.
+    let differ = most.0 > 1.5 * least.0 && (least.0..=most.0).contains(&idle);
+    let range = if differ { format!(": {} on rank {}, {} on rank {}", ms(most.0), most.1, ms(least.0), least.1) } else { String::new() };
+    let gpus = if report.ranks.len() > 1 { "GPUs are idle" } else { "The GPU is idle" };
+    let title = format!("{gpus} {} of the step ({}{range}).", percent(idle / step), ms(idle));
     let draft = Draft::new("idle", severity(idle / step), title)
         .with("idle_ns", idle.round() as i64)
         .with("step_ns", step.round() as i64)

@@ -6,21 +6,28 @@ mod straggler;
 
 use serde_json::{Map, Value};
 
+use self::straggler::Cause;
 use crate::model::Metric;
 use crate::report::Report;
 use crate::warning::{Finding, Severity};
 
 /// All findings of a report, the most important first.
 pub fn find(report: &Report) -> Vec<Finding> {
+    let late = straggler::find(report);
     let mut list = Vec::new();
-    list.extend(straggler::straggler(report));
-    list.extend(straggler::imbalance(report));
+    match &late {
+        Some(late) => list.extend(late.finding(report)),
+        None => {
+            list.extend(straggler::jitter(report));
+            list.extend(straggler::imbalance(report));
+        }
+    }
     list.extend(shared_gpu::shared_gpu(report));
     list.extend(communication::share(report));
     list.extend(communication::tiny_messages(report));
     list.extend(communication::end_spread(report));
     list.extend(communication::copies(report));
-    list.extend(communication::idle(report));
+    list.extend(communication::idle(report, late.filter(|late| late.cause == Cause::Idle).map(|late| late.rank)));
     sort(&mut list);
     list
 }
@@ -30,7 +37,7 @@ pub fn weigh_transport(mut finding: Finding, report: &Report) -> Finding {
     let of_step = |metric| report.summary.values.median(metric);
     let slow = ["transport-below-topology", "socket-transport", "sockets-despite-rdma", "missing-gdrdma", "degraded-nvlink"];
     if let (true, Some(comm), Some(exposed)) =
-        (slow.contains(&finding.id.as_str()), of_step(Metric::CommFraction), of_step(Metric::ExposedCommFraction))
+        (slow.contains(&finding.id.as_str()), of_step(Metric::CommFraction), communication::moving_fraction(report))
     {
         finding.title = format!("{} Communication takes {} {}.", finding.title, percent(comm), period(report).of);
         finding.severity = finding.severity.min(severity(exposed));
@@ -90,16 +97,24 @@ struct Period {
 }
 
 fn period(report: &Report) -> Period {
-    if report.settings.step_pattern == "whole" {
+    if is_whole(report) {
         Period { of: "of the capture", each: "in the capture", median: "in the capture" }
     } else {
         Period { of: "of the step", each: "a step", median: "a step in the median" }
     }
 }
 
+/// True if the whole capture is the only step.
+fn is_whole(report: &Report) -> bool {
+    report.settings.step_pattern == "whole"
+}
+
 fn ms(ns: f64) -> String {
-    let ms = ns / 1e6;
-    if ms >= 10.0 { format!("{ms:.1} ms") } else { format!("{ms:.2} ms") }
+    match ns / 1e6 {
+        ms if ms >= 10.0 => format!("{ms:.1} ms"),
+        ms if ms >= 0.1 => format!("{ms:.2} ms"),
+        _ => crate::units::time(ns.round() as i64),
+    }
 }
 
 fn percent(share: f64) -> String {

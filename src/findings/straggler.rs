@@ -1,66 +1,176 @@
 //! Which rank the others wait for, what that costs, and where its own time went.
 
-use super::{Draft, ms, percent, period, severity};
-use crate::model::Metric;
-use crate::report::{RankReport, Report};
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Draft, is_whole, ms, percent, period, severity};
+use crate::analysis::run;
+use crate::model::{CommOp, Metric};
+use crate::report::{RankReport, RankStep, Report};
 use crate::stats;
 use crate::warning::Finding;
 
-/// A rank is named only if it is last in this share of the collectives whose order is known.
-const LAST_SHARE: f64 = 0.6;
+/// A rank is named only if this share of all waiting is for it.
+const BLAME: f64 = 0.6;
 /// Waiting below this share of the step is not worth a finding.
 const MIN_COST: f64 = 0.01;
+/// Without one rank to blame, waiting is worth a word from this share of the step on.
+const MIN_JITTER: f64 = 0.05;
+/// Fewer collectives of known order are no habit.
+const FEWEST_ORDERED: u64 = 3;
+/// Where a rank is not late in the median step: fewer late steps are an accident.
+const FEWEST_LATE: usize = 2;
+/// An excess explains lateness if it is at least this share of it.
+const EXPLAINS: f64 = 0.3;
 
-/// What the others' waiting costs a step at most: for each other rank the median of its waits, of which only what no compute
-/// runs beside can lengthen the step; the largest of these.
-fn cost(report: &Report, late: u32) -> Option<f64> {
-    let others = report.ranks.iter().filter(|rank| rank.rank != late);
-    others.filter_map(|rank| Some((rank.wait_ns_per_step? as f64).min(rank.summary.median(Metric::ExposedCommNs)?))).max_by(f64::total_cmp)
-}
-
-/// The rank that most collectives wait for.
-pub fn straggler(report: &Report) -> Option<Finding> {
-    let step = report.summary.values.median(Metric::StepNs)?;
-    let (rank, last, ordered) = report
-        .ranks
-        .iter()
-        .filter_map(|r| Some((r, r.last_count?, r.ordered_count.filter(|n| *n >= 3)?)))
-        .max_by(|a, b| (a.1 * b.2).cmp(&(b.1 * a.2)).then(b.0.rank.cmp(&a.0.rank)))?;
-    let share = last as f64 / ordered as f64;
-    let cost = cost(report, rank.rank)?;
-    if share < LAST_SHARE || cost / step < MIN_COST || report.ranks.len() < 2 {
-        return None;
-    }
-    let (cause, excess) = cause(report, rank);
-    let (two, period) = (report.ranks.len() == 2, period(report));
-    let (others, upto) = if two { ("the other rank waits", "") } else { ("the others wait", "up to ") };
-    let title = format!(
-        "Rank {} arrives last at {last} of {ordered} collectives and {others} for it: {upto}{} {} ({} {}). {}",
-        rank.rank,
-        ms(cost),
-        period.median,
-        percent(cost / step),
-        period.of,
-        cause.sentence(rank.rank, excess, if two { "the other's" } else { "the others'" })
-    );
-    let draft = Draft::new("straggler", severity(cost / step), title)
-        .with("rank", rank.rank)
-        .with("last_count", last)
-        .with("ordered_count", ordered)
-        .with("others_wait_ns_per_step", cost.round() as i64)
-        .with("cause", cause.label())
-        .with("cause_excess_ns_per_step", excess.round() as i64)
-        .costs(cost / step);
-    Some(draft.advice(cause.advice()))
+/// The rank that the others wait for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Straggler {
+    /// Rank number.
+    pub rank: u32,
+    /// What the others wait for it, ns a step.
+    cost: f64,
+    /// If it is late in some steps only: in how many, of how many, and what the others wait in one of those, ns.
+    some_steps: Option<(usize, usize, f64)>,
+    /// Where its own time goes.
+    pub cause: Cause,
+    /// By how much that exceeds the others', ns in a step in which it is late.
+    excess: f64,
 }
 
 /// What the late rank does longer than the others.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Cause {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Cause {
     Idle,
     Compute,
     Copies,
     Unknown,
+}
+
+/// What can make a rank late. Compute beside waiting kernels takes longer, which the late rank has least of: an excess of its
+/// compute is real.
+const CAUSES: [(Cause, Metric); 3] =
+    [(Cause::Idle, Metric::IdleNs), (Cause::Compute, Metric::ComputeNs), (Cause::Copies, Metric::ExposedCopyNs)];
+
+/// For each step that counts, by rank: its exposed wait, and the longest exposed wait of another rank for it.
+fn counted_waits(report: &Report) -> Vec<BTreeMap<u32, (i64, i64)>> {
+    let mut by_step: BTreeMap<usize, BTreeMap<u32, (i64, i64)>> =
+        report.steps.iter().filter(|s| s.counted).map(|s| (s.index, BTreeMap::new())).collect();
+    for wait in &report.waits {
+        if let Some(ranks) = by_step.get_mut(&wait.step) {
+            ranks.insert(wait.rank, (wait.exposed_wait_ns, wait.waited_for_ns));
+        }
+    }
+    by_step.into_values().collect()
+}
+
+/// Exposed waiting in a step, mean over ranks, median over steps, ns; `None` if no collective was matched.
+pub fn waiting(report: &Report) -> Option<f64> {
+    let ranks = report.ranks.len().max(1) as f64;
+    let means: Vec<f64> =
+        counted_waits(report).iter().map(|step| step.values().map(|(exposed, _)| *exposed as f64).sum::<f64>() / ranks).collect();
+    stats::median(&means).filter(|_| !report.waits.is_empty())
+}
+
+/// Finds the rank that most waiting is for.
+pub fn find(report: &Report) -> Option<Straggler> {
+    let step = report.summary.values.median(Metric::StepNs)?;
+    let steps = counted_waits(report);
+    let of = |rank: u32| -> Vec<i64> { steps.iter().map(|s| s.get(&rank).map_or(0, |w| w.1)).collect() };
+    let sum = |rank: u32| of(rank).iter().map(|&ns| ns as f64).sum::<f64>();
+    let all: f64 = report.ranks.iter().map(|r| sum(r.rank)).sum();
+    let late = report.ranks.iter().max_by(|a, b| sum(a.rank).total_cmp(&sum(b.rank)).then(b.rank.cmp(&a.rank)))?;
+    if report.ranks.len() < 2 || late.ordered_count? < FEWEST_ORDERED || sum(late.rank) < BLAME * all {
+        return None;
+    }
+    let waited = of(late.rank);
+    let median = stats::median_i64(&waited)? as f64;
+    let usual = median / step >= MIN_COST;
+    let late_in: Vec<bool> = waited.iter().map(|&ns| usual || ns as f64 / step >= MIN_COST).collect();
+    let late_steps: Vec<f64> = waited.iter().zip(&late_in).filter(|(_, late)| **late).map(|(&ns, _)| ns as f64).collect();
+    let cost = if usual { median } else { sum(late.rank) / waited.len() as f64 };
+    if cost / step < MIN_COST || (!usual && late_steps.len() < FEWEST_LATE) {
+        return None;
+    }
+    let in_one = stats::median(&late_steps)?;
+    let some_steps = (!usual).then_some((late_steps.len(), waited.len(), in_one));
+    let excesses = CAUSES.into_iter().map(|(cause, metric)| (cause, excess(report, late.rank, metric, &late_in).unwrap_or(0.0)));
+    let (cause, excess) = excesses.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let cause = if excess >= EXPLAINS * in_one { cause } else { Cause::Unknown };
+    if cause == Cause::Unknown && is_whole(report) {
+        // One window holds the start of the capture too, at which ranks wait because profilers start at different times.
+        return None;
+    }
+    Some(Straggler { rank: late.rank, cost, some_steps, cause, excess })
+}
+
+/// By how much the rank exceeds the mean of the others: median over those steps of the run that count and in which it is late.
+fn excess(report: &Report, late: u32, metric: Metric, late_in: &[bool]) -> Option<f64> {
+    let lists: Vec<(u32, HashMap<run::StepKey, &RankStep>)> =
+        report.ranks.iter().map(|r| (r.rank, run::keys(&r.steps).into_iter().zip(&r.steps).collect())).collect();
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let mut differences = Vec::new();
+    let mut late_in = late_in.iter();
+    for step in &report.steps {
+        let occurrence = seen.entry(&step.name).or_insert(0);
+        let key = (step.name.clone(), *occurrence);
+        *occurrence += 1;
+        if !step.counted || late_in.next() != Some(&true) {
+            continue;
+        }
+        let value = |steps: &HashMap<run::StepKey, &RankStep>| steps.get(&key).and_then(|s| s.values.f64(metric));
+        let own = lists.iter().find(|l| l.0 == late).and_then(|l| value(&l.1));
+        let others: Option<Vec<f64>> = lists.iter().filter(|l| l.0 != late).map(|l| value(&l.1)).collect();
+        if let (Some(own), Some(others)) = (own, others.and_then(|o| stats::mean(&o))) {
+            differences.push(own - others);
+        }
+    }
+    stats::median(&differences)
+}
+
+impl Straggler {
+    /// What to tell.
+    pub fn finding(&self, report: &Report) -> Option<Finding> {
+        let step = report.summary.values.median(Metric::StepNs)?;
+        let rank = report.ranks.iter().find(|r| r.rank == self.rank)?;
+        let (last, ordered) = (rank.last_count?, rank.ordered_count?);
+        let share = self.cost / step;
+        let period = period(report);
+        let (others, up_to, the_others) = match report.ranks.len() {
+            2 => ("the other rank waits", "", "the other's"),
+            _ => ("the others wait", "up to ", "the others'"),
+        };
+        let late = match self.some_steps {
+            Some((some, all, in_one)) => format!(
+                "Rank {} is late in {some} of {all} steps: {others} for it {up_to}{} there, {up_to}{} {} on average ({} {}).",
+                self.rank,
+                ms(in_one),
+                ms(self.cost),
+                period.each,
+                percent(share),
+                period.of
+            ),
+            None => format!(
+                "Rank {} arrives last at {last} of {ordered} collectives and {others} for it: {up_to}{} {} ({} {}).",
+                self.rank,
+                ms(self.cost),
+                period.median,
+                percent(share),
+                period.of
+            ),
+        };
+        let title = format!("{late} {}", self.cause.sentence(self.excess, the_others));
+        let ns = |ns: f64| ns.round() as i64;
+        let draft = Draft::new("straggler", severity(share), title)
+            .with("rank", self.rank)
+            .with("last_count", last)
+            .with("ordered_count", ordered)
+            .with("others_wait_ns_per_step", ns(self.cost))
+            .with("cause", self.cause.label())
+            .with("cause_excess_ns_per_step", ns(self.excess))
+            .costs(share);
+        Some(draft.advice(self.cause.advice()))
+    }
 }
 
 impl Cause {
@@ -73,12 +183,12 @@ impl Cause {
         }
     }
 
-    fn sentence(self, rank: u32, excess: f64, others: &str) -> String {
+    fn sentence(self, excess: f64, others: &str) -> String {
         match self {
             Cause::Idle => format!("Its GPU is idle {} longer than {others}: its host is late.", ms(excess)),
             Cause::Compute => format!("Its compute kernels take {} longer than {others}.", ms(excess)),
             Cause::Copies => format!("Its exposed copies take {} longer than {others}.", ms(excess)),
-            Cause::Unknown => format!("Rank {rank}'s compute, copies and idle time are no longer than {others}."),
+            Cause::Unknown => "Neither its idle time nor its compute nor its exposed copies explain that.".to_owned(),
         }
     }
 
@@ -89,26 +199,55 @@ impl Cause {
                 "Look for more work on this rank (uneven batches or layers) or a slower GPU (clocks, temperature, another process)."
             }
             Cause::Copies => "Look at what this rank copies: uneven batches, unpinned memory, copies on the compute stream.",
-            Cause::Unknown => "Compare the ranks' timelines around the collectives: the order of launches may differ.",
+            Cause::Unknown => {
+                "Look at its timeline before the collectives: work may run in another order there, or it waits in operations that are not matched."
+            }
         }
     }
 }
 
-/// The part of the step in which the rank exceeds the mean of the others most, and by how much a step.
-fn cause(report: &Report, late: &RankReport) -> (Cause, f64) {
-    let excess = |metric: Metric| -> Option<f64> {
-        let others: Vec<f64> = report.ranks.iter().filter(|r| r.rank != late.rank).filter_map(|r| r.summary.median(metric)).collect();
-        Some(late.summary.median(metric)? - stats::mean(&others)?)
-    };
-    [(Cause::Idle, Metric::IdleNs), (Cause::Compute, Metric::ComputeNs), (Cause::Copies, Metric::ExposedCopyNs)]
-        .into_iter()
-        .filter_map(|(cause, metric)| excess(metric).map(|ns| (cause, ns)))
-        .filter(|(_, ns)| *ns > 0.0)
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .unwrap_or((Cause::Unknown, 0.0))
+/// Waiting that no single rank is to blame for.
+pub fn jitter(report: &Report) -> Option<Finding> {
+    let step = report.summary.values.median(Metric::StepNs)?;
+    let waiting = waiting(report).filter(|_| !is_whole(report))?;
+    let share = waiting / step;
+    let most = report.ranks.iter().filter_map(|r| Some((r.last_count?, std::cmp::Reverse(r.rank), r.ordered_count?))).max()?;
+    if share < MIN_JITTER || most.2 < FEWEST_ORDERED {
+        return None;
+    }
+    let title = format!(
+        "Ranks wait {} {} for each other ({} of the step), and no single rank is late: the one that is last most often, rank {}, is so at {} of {} collectives.",
+        ms(waiting),
+        period(report).each,
+        percent(share),
+        most.1.0,
+        most.0,
+        most.2
+    );
+    let draft = Draft::new("arrival-jitter", severity(share), title)
+        .with("exposed_wait_ns_per_step", waiting.round() as i64)
+        .with("most_often_last_rank", most.1.0)
+        .with("last_count", most.0)
+        .with("ordered_count", most.2)
+        .costs(share);
+    Some(draft.advice(if mostly_sends(report) {
+        "In a pipeline this is the bubble, in which stages wait for each other's sends: more micro-batches, an interleaved schedule, or stages of equal length make it smaller."
+    } else {
+        "Work varies from step to step on every rank: uneven batches or sequence lengths, host noise, garbage collection at different times."
+    }))
 }
 
-/// Ranks that do not compute equally long.
+/// True if ranks wait for sends more than in all other operations.
+fn mostly_sends(report: &Report) -> bool {
+    let waited = |sends: bool| -> f64 {
+        let groups = report.collectives.iter().filter(|group| (group.op == CommOp::SendRecv.label()) == sends);
+        groups.map(|group| group.count as f64 * group.wait_ns.values().sum::<i64>() as f64).sum()
+    };
+    waited(true) > waited(false)
+}
+
+/// Ranks that do not compute equally long, where no rank is known to be late: else that one's lateness is what the step takes
+/// longer for, whatever its cause.
 pub fn imbalance(report: &Report) -> Option<Finding> {
     let step = report.summary.values.median(Metric::StepNs)?;
     let compute: Vec<(f64, u32)> = report.ranks.iter().filter_map(|r| Some((r.summary.median(Metric::ComputeNs)?, r.rank))).collect();

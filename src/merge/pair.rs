@@ -221,7 +221,7 @@ impl<'a> Attempt<'a> {
                 self.best_of(&blocks, &own);
                 let rank = origins.get(comm).map_or(0, |origin| i64::from(origin.rank));
                 let is_absent = |why: Option<&str>| why.is_some_and(|why| [why::LOST, why::BEFORE, why::AFTER].contains(&why));
-                let lost = blocks.iter().filter(|block| is_absent(self.why[block.event]) && events[block.event].peers == [rank]);
+                let lost = blocks.iter().filter(|block| is_absent(self.why[block.event]) && events[block.event].works_only_with(rank));
                 lost.map(|block| block.event).collect::<Vec<_>>().into_iter().for_each(|e| self.why[e] = Some(why::SELF));
             }
         }

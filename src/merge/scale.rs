@@ -29,20 +29,11 @@ fn start_ns(sn: u64) -> i64 {
 fn event(sn: u64, range: u64, known: bool) -> Event {
     let start = start_ns(sn);
     Event {
-        start,
-        end: start + duration_us(sn, range) as i64 * 1000 + 3_500,
         launch: start - 10_000,
-        stream: 0,
         name: NameId(0),
-        op: CommOp::AllReduce,
         comm: known.then_some(COMM),
         bytes: known.then_some(1 << 20),
-        bytes_source: None,
-        peers: Vec::new(),
-        operation: None,
-        members: 1,
-        sends: 0,
-        receives: 0,
+        ..Event::new(CommOp::AllReduce, start, start + duration_us(sn, range) as i64 * 1000 + 3_500)
     }
 }
 

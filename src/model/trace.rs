@@ -107,13 +107,21 @@ impl CommOp {
         matches!(self, CommOp::AllReduce | CommOp::AllGather | CommOp::ReduceScatter | CommOp::AllToAll)
     }
 
+    /// True where the payload is that of one rank (AllGather, ReduceScatter, Gather, Scatter) or of one peer (AllToAll),
+    /// so that the whole array is `n` times as large.
+    pub fn payload_is_a_part(self) -> bool {
+        matches!(self, CommOp::AllGather | CommOp::ReduceScatter | CommOp::AllToAll | CommOp::Gather | CommOp::Scatter)
+    }
+
+    /// True where bandwidth depends on how many ranks the communicator has.
+    pub fn depends_on_size(self) -> bool {
+        self.payload_is_a_part() || self == CommOp::AllReduce
+    }
+
     /// What `payload` bytes per call amount to as the S of algbw = S / t, for `n` ranks: the whole array where
-    /// the payload is per rank or per peer.
+    /// the payload is a part of it.
     pub fn algorithm_bytes(self, payload: u64, n: u32) -> f64 {
-        match self {
-            CommOp::AllGather | CommOp::ReduceScatter | CommOp::AllToAll => payload as f64 * f64::from(n),
-            _ => payload as f64,
-        }
+        if self.payload_is_a_part() { payload as f64 * f64::from(n) } else { payload as f64 }
     }
 
     /// busbw = algbw times this factor (nccl-tests, PERFORMANCE.md), for `n` ranks.
@@ -121,7 +129,8 @@ impl CommOp {
         let n = f64::from(n.max(1));
         match self {
             CommOp::AllReduce => 2.0 * (n - 1.0) / n,
-            CommOp::AllGather | CommOp::ReduceScatter | CommOp::AllToAll => (n - 1.0) / n,
+            // nccl-tests counts Gather and Scatter like AllGather: the root keeps its own part.
+            _ if self.payload_is_a_part() => (n - 1.0) / n,
             _ => 1.0,
         }
     }
@@ -136,6 +145,8 @@ pub enum CallKind {
     GroupStart,
     /// Closes a group, and launches it if it is the outermost.
     GroupEnd,
+    /// A range around the operations that are launched together (`API Group` of advanced tracing).
+    Group,
 }
 
 /// One NCCL operation as the host called it: an NVTX range of the NCCL domain.

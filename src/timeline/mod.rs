@@ -53,6 +53,12 @@ impl SpanSet {
         self.0.iter().map(|s| s.len()).sum()
     }
 
+    /// Length of the part inside `window`.
+    pub fn measure_in(&self, window: Span) -> Ns {
+        let first = self.0.partition_point(|span| span.end <= window.start);
+        self.0[first..].iter().take_while(|span| span.start < window.end).map(|span| span.clip(window).len()).sum()
+    }
+
     /// Everything that is in either set.
     #[must_use]
     pub fn union(&self, other: &SpanSet) -> SpanSet {
@@ -141,6 +147,19 @@ mod tests {
 
     fn set(spans: &[(Ns, Ns)]) -> SpanSet {
         SpanSet::from_unsorted(spans.iter().map(|&(s, e)| Span::new(s, e)).collect())
+    }
+
+    // 0    5    10   15   20   25
+    // |    [AAAAA)    [AAAAA)
+    // |       [ window )        3 of the first, 2 of the second
+    #[test]
+    fn the_part_inside_a_window() {
+        let a = set(&[(5, 10), (15, 20)]);
+        assert_eq!(a.measure_in(Span::new(7, 17)), 5);
+        assert_eq!(a.measure_in(Span::new(10, 15)), 0);
+        assert_eq!(a.measure_in(Span::new(6, 7)), 1);
+        assert_eq!(a.measure_in(Span::new(0, 99)), 10);
+        assert_eq!(SpanSet::new().measure_in(Span::new(0, 99)), 0);
     }
 
     // 0    5    10   15   20

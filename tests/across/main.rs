@@ -1,10 +1,14 @@
-//! Across ranks: clocks, matching, waits and bandwidth, with answers known before.
+//! Several ranks: clocks, matched collectives, who waits for whom, bandwidth. Runs are written as `nsys export` writes them,
+//! with every answer known; times are ns on a true clock, which each rank reads wrongly in its own way.
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod captures;
 mod clocks;
+mod cluster;
+mod many;
 mod matching;
-mod run;
+mod send_recv;
 mod stragglers;
+mod tracing;

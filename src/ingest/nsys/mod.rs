@@ -166,7 +166,7 @@ fn candidate(
         nccl: ranges.nccl.clone(),
         gpu_operations: ranges.gpu_operations.clone(),
         comm_inits: inits,
-        has_payloads: ranges.nccl.iter().any(|call| call.comm.is_some()),
+        has_payloads: ranges.nccl.iter().chain(&ranges.gpu_operations).any(|call| call.comm.is_some()),
         names,
         families,
     };

@@ -35,11 +35,12 @@ pub struct Fields {
     pub seq: Option<u64>,
     /// Key of the operation, equal on all ranks (advanced tracing).
     pub operation: Option<u64>,
-    /// True for an operation on the GPU's time line: only those have a class or a key (advanced tracing).
+    /// True for an operation on the GPU's time line: only those have a class, a key, a channel (advanced tracing).
     pub on_gpu: bool,
-    /// Elements of a call (advanced tracing), of which `data_type` tells the size.
+    /// Elements of a call (advanced tracing).
     count: Option<u64>,
-    data_type: Option<String>,
+    /// Bytes of one element.
+    element: Option<u64>,
 }
 
 /// One field of a binary payload.
@@ -175,8 +176,7 @@ fn from_json(json: &str) -> Fields {
         for (name, value) in &map {
             set(&mut fields, name, value);
         }
-        let size = fields.data_type.as_deref().and_then(element_bytes);
-        fields.bytes = fields.bytes.or_else(|| fields.count?.checked_mul(size?));
+        fields.bytes = fields.bytes.or_else(|| fields.count?.checked_mul(fields.element?));
     }
     fields
 }
@@ -196,16 +196,22 @@ fn set(fields: &mut Fields, name: &str, value: &Value) {
             fields.operation = unsigned(value);
             fields.on_gpu = true;
         }
-        "operationClass" => fields.on_gpu = true,
+        "operationClass" | "localId" | "channelId" | "channel" => fields.on_gpu = true,
         "count" => fields.count = unsigned(value),
-        "dataType" => fields.data_type = value.as_str().map(str::to_owned),
+        "dataType" => fields.element = element_bytes(value),
+        "peer" | "peerRank" => fields.peer = signed(value),
+        "root" => fields.root = signed(value),
         _ => {}
     }
 }
 
-/// Bytes of one element of an NCCL data type, in any spelling (`ncclFloat32`, `float`, `bf16`).
-fn element_bytes(data_type: &str) -> Option<u64> {
-    Some(match data_type.trim_start_matches("nccl").to_ascii_lowercase().as_str() {
+/// Bytes of one element of an NCCL data type, in any spelling (`ncclFloat32`, `float`, `bf16`) or by its number in nccl.h.
+fn element_bytes(data_type: &Value) -> Option<u64> {
+    const BY_NUMBER: [u64; 12] = [1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1];
+    if let Some(number) = data_type.as_u64() {
+        return BY_NUMBER.get(usize::try_from(number).ok()?).copied();
+    }
+    Some(match data_type.as_str()?.trim_start_matches("nccl").to_ascii_lowercase().as_str() {
         "int8" | "uint8" | "char" | "float8e4m3" | "float8e5m2" => 1,
         "float16" | "half" | "bfloat16" | "bf16" => 2,
         "int32" | "uint32" | "int" | "float32" | "float" => 4,
@@ -289,6 +295,21 @@ mod tests {
         let mut far = whole;
         far[24..32].copy_from_slice(&u64::MAX.to_le_bytes());
         assert_eq!(decoder().decode(&far), Fields::default());
+    }
+
+    // What runs on the GPU has an operation id, a local id or a channel; sizes are a count of elements of a type.
+    #[test]
+    fn payloads_of_advanced_tracing() {
+        let on_gpu = from_json(
+            r#"{"localId":7,"commHash":"0xbbd490cf11223344","commRank":1,"count":1024,"dataType":"ncclBfloat16","seqNumber":3,"operationId":99}"#,
+        );
+        assert!(on_gpu.on_gpu);
+        assert_eq!((on_gpu.comm, on_gpu.bytes, on_gpu.seq), (Some(0xbbd4_90cf_1122_3344), Some(2048), Some(3)));
+        assert_eq!((on_gpu.operation, on_gpu.rank), (Some(99), Some(1)));
+        let call = from_json(r#"{"count":10,"dataType":7,"rank":1}"#);
+        assert_eq!((call.on_gpu, call.bytes), (false, Some(40)));
+        assert_eq!(from_json(r#"{"count":10,"dataType":"complex"}"#).bytes, None);
+        assert_eq!(from_json(r#"{"count":18446744073709551615,"dataType":"double"}"#).bytes, None);
     }
 
     #[test]

@@ -61,7 +61,8 @@ fn is_nccl_name(text: &str) -> bool {
     text.starts_with("nccl")
 }
 
-/// Ranges of advanced tracing: calls and launches on the CPU's time line, and operations, of which some lie on the GPU's.
+/// Ranges of advanced tracing (`nsys -t nccl`), in the domain NCCL. Those of calls and those of the GPU, one for each
+/// channel, share names: payloads tell them apart.
 fn is_advanced_range(text: &str) -> bool {
     matches!(text, "API Group" | "GroupLaunch" | "KernelLaunch" | "CE Sync" | "CE Batch") || CommOp::parse(text).is_some()
 }
@@ -70,6 +71,7 @@ fn call_kind(name: &str) -> CallKind {
     match name {
         "ncclGroupStart" => CallKind::GroupStart,
         "ncclGroupEnd" => CallKind::GroupEnd,
+        "API Group" => CallKind::Group,
         _ => CallKind::Plain,
     }
 }
@@ -158,7 +160,8 @@ pub fn read(db: &Db, wanted: &Wanted<'_>, zero: Ns, names: &mut Names) -> Result
     for ranges in found.processes.values_mut() {
         ranges.steps.sort_unstable_by_key(|r| (r.start, r.end, r.thread, r.name));
         for calls in [&mut ranges.nccl, &mut ranges.gpu_operations] {
-            calls.sort_by_key(|c| (c.start, c.end, c.thread));
+            // The order of rows means nothing: equal times are told apart by everything else.
+            calls.sort_by_key(|c| (c.start, c.end, c.thread, c.op, c.comm, c.seq, c.operation, c.bytes, c.peer));
         }
     }
     Ok(found)
@@ -177,15 +180,17 @@ fn fill(call: &mut NcclCall, fields: &Fields, names: &mut Names) {
 fn comm_init(name: &str, fields: &Fields) -> Option<CommInit> {
     let n_ranks = u32::try_from(fields.n_ranks?).ok()?;
     let rank = u32::try_from(fields.rank?).ok()?;
-    (name.starts_with("ncclCommInit") || name.starts_with("ncclCommSplit") || name == "CommInit").then_some(CommInit {
-        comm: fields.comm?,
-        n_ranks,
-        rank,
-    })
+    ["ncclCommInit", "ncclCommSplit", "ncclCommShrink", "ncclCommGrow", "CommInit"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+        .then_some(CommInit { comm: fields.comm?, n_ranks, rank })
 }
 
 /// The (process, domain) pairs whose domain is called NCCL.
-fn nccl_domains(db: &Db) -> Result<HashSet<(u64, i64)>> {
+///
+/// # Errors
+/// The report is damaged.
+pub fn nccl_domains(db: &Db) -> Result<HashSet<(u64, i64)>> {
     let mut domains = HashSet::new();
     let mut by_id = Vec::new();
     db.each(queries::DOMAINS, [], |row| {

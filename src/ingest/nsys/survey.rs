@@ -99,9 +99,14 @@ pub fn survey(path: &Path, usual: &Regex) -> Result<Survey> {
             registered.extend(kind_of(&value).map(|kind| (id, kind)));
         }
     })?;
+    // Advanced tracing names its ranges without `nccl`: only their domain tells.
+    let nccl_domains = super::ranges::nccl_domains(&db)?;
     let mut threads: BTreeMap<u64, Vec<(Ns, Ns, NameId)>> = BTreeMap::new();
     db.each(queries::RANGES, [], |row| {
         let (Some(start), Some(end), Some(thread)) = (time(row, 0), time(row, 1), int(row, 2)) else { return };
+        if int(row, 3).is_some_and(|domain| nccl_domains.contains(&(process_of(thread), domain))) {
+            return;
+        }
         let name = match text(row, 4) {
             Some(text) => kind_of(&text),
             None => int(row, 5).and_then(|id| registered.get(&id).copied()),

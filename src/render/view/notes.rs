@@ -140,7 +140,8 @@ fn plain(value: f64) -> String {
 
 /// Why collectives have no bandwidth, if none has one.
 pub(super) fn no_bandwidth(report: &Report) -> Option<String> {
-    let unknown = !report.collectives.is_empty() && report.collectives.iter().all(|group| group.busbw_gbs.is_none());
+    let unknown =
+        !report.collectives.is_empty() && report.collectives.iter().all(|group| group.busbw_gbs.is_none() && group.bytes.is_none());
     unknown.then(|| {
         "Bandwidth is not known: the capture has no message sizes. Export with --include-json true where NCCL's ranges carry payloads, \
          or give --inspector."
@@ -204,11 +205,14 @@ pub(super) fn definitions(report: &Report) -> Vec<(String, String)> {
                 "transfer",
                 "what a collective takes once all ranks are there: the shortest duration over ranks where all leave together, else latest end minus latest start.",
             ),
-            ("waits", "a rank's own duration in a collective minus the transfer; a rank that waits little is the one others wait for."),
+            (
+                "waits",
+                "a rank's own duration in a collective minus the transfer; a rank that waits little is the one others wait for. In Send/Recv, Broadcast and Reduce, which ranks do not leave together, the time from its arrival to the last one on aligned clocks.",
+            ),
             ("last, first", "at how many of the collectives whose order of arrival is clear the rank arrived last, or first."),
             (
                 "algbw, busbw",
-                "algbw = S / transfer in GB/s, busbw = algbw x factor: AllReduce 2(n-1)/n; AllGather, ReduceScatter, AllToAll (n-1)/n with S = size x n; others 1; n ranks of the communicator.",
+                "algbw = S / transfer in GB/s, busbw = algbw x factor: AllReduce 2(n-1)/n; AllGather, ReduceScatter, AllToAll, Gather, Scatter (n-1)/n with S = size x n; others 1; n ranks of the communicator.",
             ),
         ] {
             terms.push((term.to_owned(), definition.to_owned()));

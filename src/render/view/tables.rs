@@ -222,7 +222,7 @@ pub(super) fn collectives(report: &Report) -> Option<Table> {
             .help("payload bytes as logged: of one rank for AllGather and ReduceScatter, of one peer for AllToAll"),
         Column::count("calls", groups.iter().map(|g| Some(g.count))).rank(2),
         Column::count("untimed", groups.iter().map(|g| (g.untimed > 0).then_some(g.untimed)))
-            .help("calls whose transfer cannot be told: the ranks were not in them at the same time")
+            .help("calls whose transfer cannot be told; the reasons stand below")
             .rank(4),
         Column::numbers("transfer", "", groups.iter().map(|g| g.transfer_ns), duration).help("median over calls"),
         Column::numbers("transfer p95", "", groups.iter().map(|g| g.transfer_p95_ns), duration).rank(8),
@@ -236,13 +236,35 @@ pub(super) fn collectives(report: &Report) -> Option<Table> {
         texts("peak", &|g| g.peak_source.clone().unwrap_or_default()).rank(9),
         texts("size from", &|g| g.bytes_source.clone().unwrap_or_default()).rank(9),
         texts("matched by", &|g| g.matched_by.clone()).rank(9),
+        texts("no busbw because", &|g| g.no_bandwidth.clone().unwrap_or_default()).rank(10),
     ];
     let mut table =
         Table::new("Matched collectives by operation, communicator and size; medians over calls", columns).without_blank_columns();
+    let mut notes = unknown(&report.collectives);
     if groups.len() < report.collectives.len() {
-        table.note = Some(format!("{} more groups are in JSON.", units::count((report.collectives.len() - groups.len()) as u64)));
+        notes.push(format!("{} more groups are in JSON.", units::count((report.collectives.len() - groups.len()) as u64)));
     }
+    table.note = (!notes.is_empty()).then(|| notes.join(" "));
     Some(table)
+}
+
+/// What is not known of collectives, and why, in sentences.
+fn unknown(groups: &[CollectiveGroup]) -> Vec<String> {
+    let calls = |n: u64| units::plural(usize::try_from(n).unwrap_or(usize::MAX), "call");
+    let mut untimed: BTreeMap<&str, u64> = BTreeMap::new();
+    groups.iter().flat_map(|g| &g.untimed_reasons).for_each(|(why, n)| *untimed.entry(why).or_default() += n);
+    let mut notes: Vec<String> = untimed.into_iter().map(|(why, n)| format!("No transfer time of {}: {why}.", calls(n))).collect();
+    // Sizes that the whole capture lacks have a note of their own.
+    let mut no_busbw: BTreeMap<&str, u64> = BTreeMap::new();
+    let sized = groups.iter().any(|g| g.bytes.is_some());
+    groups.iter().filter(|_| sized).for_each(|g| g.no_bandwidth.iter().for_each(|why| *no_busbw.entry(why).or_default() += g.count));
+    notes.extend(no_busbw.into_iter().map(|(why, n)| format!("No busbw of {}: {why}.", calls(n))));
+    let unordered: u64 = groups.iter().map(|g| g.unordered).sum();
+    if unordered > 0 {
+        let text = "ranks come closer together than their clocks and departures tell apart";
+        notes.push(format!("No order of arrival of {}: {text}.", calls(unordered)));
+    }
+    notes
 }
 
 fn longest_wait(waits: &BTreeMap<u32, i64>) -> Cell {

@@ -1,0 +1,32 @@
+//! Matching, clocks and waits of 64 ranks with 5,000 collectives each.
+
+#[path = "../tests/across/many.rs"]
+mod many;
+
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use many::{Many, RANKS};
+use nsysnccl::collectives::events::Event;
+use nsysnccl::collectives::groups;
+
+fn bench(c: &mut Criterion) {
+    let mut group = c.benchmark_group("64 ranks of 5,000 collectives");
+    group.sample_size(10);
+    for (name, payloads, ranges) in [("payloads", true, true), ("stream order", false, true), ("time", true, false)] {
+        let many = Many::new(payloads, ranges);
+        let numbers: Vec<u32> = (0..RANKS).collect();
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                let (events, across) = many.across();
+                let lists: Vec<&[Event]> = events.iter().map(Vec::as_slice).collect();
+                let waits = groups::step_waits(&across.measured, &many.keys[0], &numbers);
+                black_box((groups::groups(&across.measured, &lists, &numbers), waits))
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, bench);
+criterion_main!(benches);
