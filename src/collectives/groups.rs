@@ -49,7 +49,7 @@ pub fn groups(measured: &[Measured], events: &[&[Event]], ranks: &[u32]) -> Vec<
         let key = Key {
             op,
             comm: same(|e| e.comm),
-            bytes: same(|e| e.bytes),
+            bytes: size(op, members.iter().map(of)),
             ranks: members.iter().map(|&(r, _)| ranks[r]).collect(),
             method: one.found.method,
         };
@@ -58,6 +58,16 @@ pub fn groups(measured: &[Measured], events: &[&[Event]], ranks: &[u32]) -> Vec<
     let mut list: Vec<(Ns, CollectiveGroup)> = by_key.into_iter().map(|(key, calls)| group(key, &calls, events)).collect();
     list.sort_by_key(|(total, _)| std::cmp::Reverse(*total));
     list.into_iter().map(|(_, group)| group).collect()
+}
+
+/// The size of a collective. NCCL wants the same count and type of every rank, so where it is known on some ranks (one wrote a log, another
+/// did not) it is that of all; a kernel that carries several operations may carry others elsewhere.
+fn size<'a>(op: CommOp, members: impl Iterator<Item = &'a Event> + Clone) -> Option<u64> {
+    let mut known = members.clone().filter_map(|event| event.bytes);
+    let first = known.next()?;
+    let everywhere = members.clone().all(|event| event.bytes.is_some());
+    let single = op != CommOp::SendRecv && members.clone().all(|event| event.members == 1);
+    (known.all(|bytes| bytes == first) && (everywhere || single)).then_some(first)
 }
 
 fn group(key: Key, calls: &[&Measured], events: &[&[Event]]) -> (Ns, CollectiveGroup) {
@@ -122,7 +132,7 @@ fn no_bandwidth(key: &Key, calls: &[&Measured], events: &[&[Event]], n_ranks: Op
         Untimed::Mixed.label()
     } else if key.bytes.is_none() {
         match (members().any(|e| e.bytes.is_some()), members().any(|e| e.members > 1)) {
-            (true, _) => "sizes differ between ranks, or are known on some only",
+            (true, _) => "sizes differ between ranks, or are known on some only of a kernel with several operations",
             (false, true) => "one kernel carries several operations whose sizes are not all known",
             (false, false) => "the capture does not say how large the message is",
         }

@@ -166,13 +166,10 @@ fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judg
     let talking: Vec<&Rank> = run.ranks.iter().filter(|rank| rank.comm_kernels > 0).collect();
     let payloads = |rank: &Rank| exports.iter().any(|export| export.rows.nccl_sizes > 0 && file_name(export.path.as_ref()) == rank.report);
     let known = talking.iter().filter(|rank| payloads(rank) || has_log(inspector, rank)).count();
-    // A collective has a size if it is known on every rank.
+    // A collective has the same size on every rank.
     match known {
         0 => null("NCCL's ranges carry no payloads, and there is no Inspector log"),
-        1 => null("sizes are known on one rank only, and a collective has one if all its ranks do"),
-        n if n < talking.len() => {
-            weaker(format!("sizes are known on {n} of {} ranks, and a collective has one if all its ranks do", talking.len()))
-        }
+        n if n < talking.len() => weaker(format!("sizes are known on {n} of {} ranks: of what these take part in", talking.len())),
         _ if run.captures_miss_ranks => weaker("only on communicators whose ranks are all here"),
         _ if talking.iter().all(|rank| payloads(rank)) => from("sizes from payloads"),
         _ => from("sizes from Inspector"),

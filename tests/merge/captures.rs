@@ -87,6 +87,20 @@ fn the_verbose_log_of_one_rank() {
     assert!(merge.channel_imbalance.is_some_and(|c| c.channels == 24 && c.max_over_mean_p50 < 1.1), "{:?}", merge.channel_imbalance);
 }
 
+/// NCCL wants the same size of every rank, so the log of one says it for both: the eleven buckets of a step are the gradients, to the byte.
+#[test]
+fn the_log_of_one_rank_tells_the_size_of_a_collective() {
+    let Some(data) = captures() else { return };
+    let report = of(&data, "nvlink/ddp-2gpu-bucket100");
+    let bytes: u64 = report.collectives.iter().map(|group| group.count * group.bytes.expect("a size")).sum();
+    assert_eq!((bytes, report.collectives.iter().map(|group| group.count).sum::<u64>()), (3 * 1_226_141_600, 33));
+    // Two ranks over NVLink of 450 GB/s: busbw is bytes over transfer.
+    for group in &report.collectives {
+        let busbw = group.busbw_gbs.expect("a bandwidth");
+        assert!((200.0..450.0).contains(&busbw) && group.bytes_source.as_deref() == Some("inspector"), "{group:?}");
+    }
+}
+
 #[test]
 fn every_kernel_has_its_record() {
     let Some(data) = captures() else { return };
