@@ -33,6 +33,19 @@ fn an_output_never_replaces_an_input() {
 }
 
 #[test]
+fn a_page_in_the_folder_of_the_logs_is_written_again() {
+    let folder = support::folder();
+    let logs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/shm/shm-2gpu_inspector");
+    let copy = |name: &str| std::fs::copy(logs.join(name), folder.path().join(name)).expect("copied");
+    copy("vm-pid984.log");
+    std::fs::write(folder.path().join("old.json"), "{}").expect("written");
+    for (output, status) in [("page.html", 0), ("page.html", 0), ("new.json", 0), ("old.json", 2)] {
+        let done = nsysnccl(folder.path(), &["inspect", ".", "-o", output]);
+        assert_eq!(done.status.code(), Some(status), "{output}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+#[test]
 fn one_file_under_two_spellings_is_written_by_nobody() {
     let folder = support::folder();
     one_step().save(folder.path(), "run_0.sqlite");

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ColorChoice};
 
+use crate::ingest::inspector::is_log;
 use crate::render::{Format, Style, units};
 use crate::text::printable;
 use crate::{Error, Result};
@@ -62,12 +63,14 @@ impl OutputArgs {
     /// Refuses to write over what is read.
     ///
     /// # Errors
-    /// An output is one of the inputs, or an existing file in one of their folders.
+    /// An output is one of the inputs, or an existing log in one of their folders.
     pub fn spare<'p>(&self, inputs: impl IntoIterator<Item = &'p PathBuf>) -> Result<()> {
         let inputs: Vec<PathBuf> = inputs.into_iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
         for path in &self.output {
             let Ok(existing) = std::fs::canonicalize(path) else { continue };
-            if inputs.iter().any(|input| *input == existing || (input.is_dir() && existing.starts_with(input))) {
+            // A page that an earlier call left in a folder of logs may be written again.
+            let is_read = |input: &PathBuf| *input == existing || (existing.starts_with(input) && input.is_dir() && is_log(&existing));
+            if inputs.iter().any(is_read) {
                 return Err(
                     Error::usage(format!("--output '{}' would overwrite an input", path.display())).with_hint("choose another file")
                 );
