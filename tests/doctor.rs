@@ -576,6 +576,27 @@ fn proposed_commands_run_on_the_examples() {
     }
 }
 
+/// Of many runs the numbers are one table, and each run keeps its command.
+#[test]
+fn many_runs_are_one_table() {
+    let names: [fn(u32) -> String; 4] = [
+        |rank| format!("a_{rank}.sqlite"),
+        |rank| format!("b_{rank}.sqlite"),
+        |rank| format!("c_{rank}.sqlite"),
+        |rank| format!("d_{rank}.sqlite"),
+    ];
+    let folder = folder();
+    for (steps, name) in (8..).zip(names) {
+        Capture { name, steps, inspector: vec![], nccl_log: vec![], ..Capture::complete() }.save(folder.path());
+    }
+    let text = render::doctor::render(&examine(folder.path()), Format::Terminal, &Style { width: 120, color: false });
+    for row in ["a        2      8  yes", "d        2     11  yes"] {
+        assert!(text.lines().any(|line| line.trim_start().starts_with(row)), "{text}");
+    }
+    assert_eq!(text.matches("\nnsysnccl report ").count(), 4, "{text}");
+    assert!(!text.contains("steps and their time: yes"), "{text}");
+}
+
 #[test]
 fn a_name_that_cannot_be_printed_gives_no_command() {
     let capture = Capture { name: |rank| format!("run\u{1b}[31m_{rank}.sqlite"), ..Capture::complete() };

@@ -12,7 +12,10 @@ use super::{Format, Style, html, json, markdown, terminal, units};
 use crate::doctor::{Examination, Finding, Number, Run, State};
 use crate::warning::Severity;
 
-/// Runs that have a section of their own.
+/// Of more runs than this the numbers are one table.
+const FEW: usize = 3;
+
+/// Runs whose command is printed.
 const RUNS: usize = 12;
 
 /// Files or runs that are named in one sentence.
@@ -31,7 +34,16 @@ pub fn render(view: &Examination, format: Format, style: &Style) -> String {
 
 /// Everything that the terminal, Markdown and HTML print of an examination.
 pub fn document(view: &Examination) -> Document {
-    let mut sections: Vec<Section> = view.runs.iter().take(RUNS).filter_map(run_section).collect();
+    let mut sections: Vec<Section> = if view.runs.len() <= FEW {
+        view.runs.iter().filter_map(run_section).collect()
+    } else {
+        let commands = view.runs.iter().take(RUNS).map(command).collect();
+        let numbers = vec![Block::Table(tables::numbers(view))];
+        [("Numbers of a report of each run", numbers), ("A report of each run", commands)]
+            .into_iter()
+            .filter_map(|(heading, blocks)| Section::new(heading, blocks))
+            .collect()
+    };
     let more = view.runs.len().saturating_sub(RUNS);
     let all_runs = [
         (more > 0).then(|| Block::Text(format!("{} are not listed here; JSON has all.", many(more, "more run", "more runs")))),
@@ -164,6 +176,25 @@ fn note(view: &Examination, finding: &Finding) -> Note {
     }
 }
 
+fn tone(state: State) -> Tone {
+    match state {
+        State::Measured => Tone::Good,
+        State::Weaker => Tone::Neutral,
+        State::Null => Tone::Bad,
+    }
+}
+
+/// The command that makes the run's report, or why there is none.
+fn command(run: &Run) -> Block {
+    match (&run.command, &run.problem) {
+        (Some(command), _) => Block::Command(command.clone()),
+        (None, Some(problem)) => Block::Text(format!("A report of {} stops with an error: {}.", run.name, problem.fact)),
+        (None, None) => {
+            Block::Text(format!("The name of a file of {} cannot be printed as it is, so no command is proposed: rename it.", run.name))
+        }
+    }
+}
+
 fn run_section(run: &Run) -> Option<Section> {
     let entry = |number: &Number| Entry {
         name: number.name.to_owned(),
@@ -171,18 +202,7 @@ fn run_section(run: &Run) -> Option<Section> {
             Some(why) => format!("{} ({why})", number.state.label()),
             None => number.state.label().to_owned(),
         },
-        tone: match number.state {
-            State::Measured => Tone::Good,
-            State::Weaker => Tone::Neutral,
-            State::Null => Tone::Bad,
-        },
-    };
-    let no_command = || {
-        let why = match &run.problem {
-            Some(problem) => format!("A report of these files stops with an error: {}.", problem.fact),
-            None => "A file's name cannot be printed as it is, so no command is proposed: rename it.".to_owned(),
-        };
-        Block::Text(why)
+        tone: tone(number.state),
     };
     let steps = match (&run.steps.pattern, &run.steps.source) {
         (Some(_), Some(source)) if source == "default" => "; steps by the default pattern".to_owned(),
@@ -190,10 +210,8 @@ fn run_section(run: &Run) -> Option<Section> {
         _ => String::new(),
     };
     let ranks: Vec<u32> = run.ranks.iter().map(|rank| rank.rank).collect();
-    let mut blocks = vec![
-        run.command.clone().map_or_else(no_command, Block::Command),
-        Block::Text(format!("{}: rank {}{steps}", units::plural(run.reports.len(), "file"), units::rank_list(&ranks))),
-    ];
+    let mut blocks =
+        vec![command(run), Block::Text(format!("{}: rank {}{steps}", units::plural(run.reports.len(), "file"), units::rank_list(&ranks)))];
     blocks.push(Block::Entries(run.numbers.iter().map(entry).collect()));
     Section::new(&format!("Numbers of a report of {}", run.name), blocks)
 }

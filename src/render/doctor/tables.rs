@@ -1,6 +1,6 @@
 //! Tables of an examination.
 
-use crate::doctor::{Examination, Export, Rank, Rows, Run};
+use crate::doctor::{Examination, Export, Number, Rank, Rows, Run};
 use crate::render::table::{Align, Cell, Column, Table};
 use crate::render::units::{self, TimeScale};
 
@@ -18,6 +18,33 @@ fn text(value: Option<&String>) -> String {
 /// `2x NVIDIA H200`.
 fn gpus(export: &Export) -> String {
     export.gpus.iter().map(|(model, n)| format!("{n}x {model}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether the report of each run has the numbers that stand or fall together; why not is told by the findings.
+pub(super) fn numbers(view: &Examination) -> Table {
+    let runs = &view.runs[..view.runs.len().min(MOST_ROWS)];
+    let mut columns = vec![
+        Column::text("run", runs.iter().map(|run| run.name.as_str())),
+        Column::count("ranks", runs.iter().map(|run| Some(run.ranks.len() as u64))),
+        Column::count("steps", runs.iter().map(|run| run.steps.count.map(|steps| steps as u64))).rank(1),
+    ];
+    let groups = runs.first().map_or(0, |run| run.numbers.len());
+    columns.extend((0..groups).filter_map(|at| {
+        let name = runs.first()?.numbers.get(at)?;
+        let cell = |number: &Number| {
+            let cell = Cell::text(number.state.label()).with_tone(super::tone(number.state));
+            if let Some(why) = &number.why { cell.with_title(why) } else { cell }
+        };
+        let cells = runs.iter().map(|run| run.numbers.get(at).map_or_else(Cell::missing, cell)).collect();
+        // Beside the number of steps, and short.
+        let head = match name.id {
+            "steps" => "times",
+            "across" => "waits",
+            id => id,
+        };
+        Some(Column::new(head, "", Align::Left, cells).help(name.name))
+    }));
+    Table::new("What a report has of each: yes, in part, or no; the findings say why", columns)
 }
 
 /// The ranks of all runs.
