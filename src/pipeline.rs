@@ -10,7 +10,7 @@ use crate::classify::{Classifier, Family};
 use crate::collectives::{self, analyse, events, groups};
 use crate::findings;
 use crate::ingest::nsys::{self, Candidate, NsysReport};
-use crate::ingest::{nccl_log, ranks, topo};
+use crate::ingest::{communicators, nccl_log, ranks, topo};
 use crate::merge;
 use crate::merge::collect::{Collected, Process};
 use crate::merge::pair::RankKernels;
@@ -131,6 +131,8 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
     let candidates = with_steps(candidates, &rule, &mut warnings);
     let (mut traces, more) = ranks::assign(candidates, options.rank_regex.as_deref())?;
     warnings.extend(more);
+    let logs = read_nccl_logs(options, &mut unusable)?;
+    communicators::learn(&mut traces, &logs.iter().collect::<Vec<_>>());
     warnings.extend(missing_ranks(&traces));
     warnings.extend(captured_apart(captured_at(&traces)));
     warnings.extend(idle_comm_regex(&traces, options));
@@ -148,7 +150,7 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
         comm_regex: options.comm_regex.clone(),
     };
     let mut report = analyse(&traces, &rule, options, Draft { name, settings, inputs, warnings }, &mut unusable)?;
-    add_transport(&mut report, options, &mut unusable)?;
+    add_transport(&mut report, &logs, options, &mut unusable)?;
     report.warnings.extend(unusable.iter().map(unusable_warning));
     report.findings.extend(findings::find(&report));
     findings::sort(&mut report.findings);
@@ -535,19 +537,23 @@ fn add_inspector(traces: &[RankTrace], events: &mut [Vec<events::Event>], option
     Ok(Some(merge::merge(&ranks, events, &logs)))
 }
 
-/// What NCCL logs and the topology say: routes, findings, and the peak that bandwidths are compared with.
-fn add_transport(report: &mut Report, options: &Options, unusable: &mut Vec<Error>) -> Result<()> {
-    if options.nccl_logs.is_empty() && options.topology.is_none() {
-        return Ok(());
-    }
+fn read_nccl_logs(options: &Options, unusable: &mut Vec<Error>) -> Result<Vec<NcclLog>> {
     let read: Vec<Result<NcclLog>> = options.nccl_logs.par_iter().map(|path| nccl_log::read(path)).collect();
     let mut logs = Vec::with_capacity(read.len());
     for log in read {
         logs.extend(unless_going_on(log, options, unusable)?);
     }
+    Ok(logs)
+}
+
+/// What NCCL logs and the topology say: routes, findings, and the peak that bandwidths are compared with.
+fn add_transport(report: &mut Report, logs: &[NcclLog], options: &Options, unusable: &mut Vec<Error>) -> Result<()> {
+    if options.nccl_logs.is_empty() && options.topology.is_none() {
+        return Ok(());
+    }
     let topology =
         options.topology.as_deref().map(topo::read).and_then(|read| unless_going_on(read, options, unusable).transpose()).transpose()?;
-    let facts = Facts::new(&logs, topology.as_ref());
+    let facts = Facts::new(logs, topology.as_ref());
     let gpu = report.ranks.iter().find_map(|rank| rank.gpu.clone());
     for group in &mut report.collectives {
         let peak = gpu.as_deref().and_then(|gpu| facts.peak(group.comm_id.as_deref(), gpu));

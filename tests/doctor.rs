@@ -54,7 +54,7 @@ impl Capture {
         let line = |rank: u32, message: &str| format!("node0:{pid}:{pid} [{rank}] NCCL INFO {message}", pid = pid(rank));
         let lines = |rank: u32| {
             let comm = format!(
-                "ncclCommInitRankConfig comm 0x{rank}f rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} busId {rank}a000 commId {WORLD:#x} - Init COMPLETE"
+                "ncclCommInitRankConfig comm 0x{rank}f rank {rank} nranks 2 cudaDev 0 nvmlDev {rank} busId {rank}a000 commId {WORLD:#x} - Init COMPLETE"
             );
             let peer = 1 - rank;
             [line(rank, &comm), line(rank, &format!("Channel 00/0 : {rank}[{rank}] -> {peer}[{peer}] via P2P/CUMEM"))]
@@ -236,7 +236,15 @@ const MISSING: &[Missing] = &[
     ("no-nccl-log", |c| c.nccl_log = vec![], &[("transport", State::Weaker)], "NCCL_DEBUG=INFO"),
     ("nccl-log-without-channels", |c| c.nccl_log.retain(|line| !line.contains("Channel")), &[("transport", State::Weaker)], "P2P,SHM,NET"),
     ("no-topology", |c| c.topology = "", &[("transport", State::Weaker)], "nvidia-smi topo -m > topo.txt"),
-    ("ranks-missing", |c| c.world = 4, &[("across", State::Weaker), ("bandwidth", State::Null)], "--output=NAME_%q{RANK}"),
+    (
+        "ranks-missing",
+        |c| {
+            c.world = 4;
+            c.nccl_log.iter_mut().for_each(|line| *line = line.replace("nranks 2", "nranks 4"));
+        },
+        &[("across", State::Weaker), ("bandwidth", State::Null)],
+        "--output=NAME_%q{RANK}",
+    ),
     (
         "rank-unknown",
         |c| {

@@ -154,7 +154,7 @@ fn text(path: &Path) -> Result<Item> {
         return Ok(Item::Inspector(writers.log(&log, size)));
     }
     match nccl_log::read(path) {
-        Ok(log) => Ok(Item::NcclLog(NcclLogFile::of(&log, size))),
+        Ok(log) => Ok(Item::NcclLog(NcclLogFile::of(log, size))),
         // Only that it holds no message is an error with a hint.
         Err(error) if error.hint.is_some() => Ok(Item::Other),
         Err(error) => Err(error),

@@ -55,9 +55,9 @@ pub struct Run {
     pub world_size: Option<u32>,
     /// Ranks that are in none of the exports.
     pub ranks_missing: Vec<u32>,
-    /// Communicators of several ranks that were made during the capture by ranks that are all here.
+    /// Communicators of several ranks, made during the capture or named by a log, whose ranks are all here.
     pub whole_communicators: usize,
-    /// True if the captures themselves say that ranks are missing, not only a log.
+    /// True if the captures or NCCL's logs say that ranks are missing, not only an Inspector log.
     #[serde(skip)]
     pub captures_miss_ranks: bool,
     /// How steps are found.
@@ -253,11 +253,14 @@ pub struct NcclLogFile {
     /// The pids of `processes`.
     #[serde(skip)]
     pub pids: BTreeSet<u32>,
+    /// All of it.
+    #[serde(skip)]
+    pub log: NcclLog,
 }
 
 impl NcclLogFile {
     /// What matters of a log.
-    pub fn of(log: &NcclLog, size_bytes: u64) -> Self {
+    pub fn of(log: NcclLog, size_bytes: u64) -> Self {
         let with_comms = || log.processes.iter().filter(|process| !process.comms.is_empty());
         Self {
             path: log.path.clone(),
@@ -269,6 +272,7 @@ impl NcclLogFile {
             n_ranks: log.processes.iter().flat_map(|process| &process.comms).map(|comm| comm.n_ranks).max(),
             connections: log.processes.iter().map(|process| process.links.len() as u64).sum(),
             pids: with_comms().map(|process| process.pid).collect(),
+            log,
         }
     }
 }

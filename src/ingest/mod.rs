@@ -1,5 +1,6 @@
 //! Files in, model out.
 
+pub mod communicators;
 pub mod folder;
 pub mod inspector;
 pub mod nccl_log;

@@ -178,7 +178,7 @@ pub struct NcclCall {
     pub operation: Option<u64>,
 }
 
-/// A communicator that a rank joined while it was captured.
+/// A communicator that a rank is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommInit {
     /// Communicator id.
@@ -222,7 +222,7 @@ pub struct RankTrace {
     pub nccl: Vec<NcclCall>,
     /// Operations as they ran on the GPU according to advanced NCCL tracing, in order of (start, end); times are the GPU's.
     pub gpu_operations: Vec<NcclCall>,
-    /// Communicators that this rank joined during the capture.
+    /// Communicators that this rank is known to be in: those that it joined during the capture, and those that its NCCL log names.
     pub comm_inits: Vec<CommInit>,
     /// True if NCCL ranges carry payloads (communicator id, bytes).
     pub has_payloads: bool,
