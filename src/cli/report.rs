@@ -133,7 +133,7 @@ pub struct ReportArgs {
     /// NCCL Inspector logs of the run, or folders with them: pairs kernels with records, which adds sizes and bandwidths
     #[arg(long, value_name = "PATH", num_args = 1..)]
     pub inspector: Vec<PathBuf>,
-    /// NCCL logs of the run (NCCL_DEBUG=INFO): which transport each pair of ranks uses
+    /// NCCL logs of the run (NCCL_DEBUG=INFO): which transport each pair of ranks uses, and which ranks communicators have
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub nccl_log: Vec<PathBuf>,
     /// Output of `nvidia-smi topo -m` on the run's machine: which transport would be possible
