@@ -33,14 +33,11 @@ fn the_main_command_prints_what_the_readme_shows() {
 
 #[test]
 fn compare_prints_what_the_readme_shows() {
-    let files: Vec<String> = ["shm-2gpu", "shm-2gpu-bf16-bucket100"]
-        .iter()
-        .flat_map(|name| (0..2).map(move |rank| format!("examples/shm/{name}_{rank}.sqlite")))
-        .collect();
-    let mut arguments = vec!["compare"];
-    arguments.extend(files.iter().map(String::as_str));
+    let readme = readme();
+    let line = readme.lines().find(|line| line.starts_with("nsysnccl compare shm-2gpu=")).expect("the command").replace('\'', "");
+    let arguments: Vec<&str> = line.trim_start_matches("nsysnccl ").split_whitespace().collect();
     let output = run(&arguments);
-    let shown = block(&readme(), "compare");
+    let shown = block(&readme, "compare");
     assert!(output.starts_with(&shown), "README.md shows:\n{shown}\n\nprinted:\n{output}");
 }
 

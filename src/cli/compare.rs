@@ -64,7 +64,7 @@ pub struct CompareArgs {
     /// Leave out every outlier step, not only a first one
     #[arg(long)]
     pub exclude_outliers: bool,
-    /// Exit with status 1 if a variant is slower than the baseline by more than PCT percent, or if the captures leave that open
+    /// Exit with status 1 if a variant is slower than the baseline by more than PCT percent, or if that is inconclusive
     #[arg(long, value_name = "PCT", value_parser = parse_percent)]
     pub gate: Option<f64>,
     /// How steps and ranks are found.

@@ -135,6 +135,6 @@ fn no_payloads(inputs: &[Input], events: &[Vec<Event>]) -> Option<Warning> {
     let without = events.iter().flatten().all(|event| event.bytes.is_none());
     (communicates && without && inputs.iter().all(|input| !input.capture.nccl_payloads)).then(|| {
         Warning::new("no-payloads", "The exports carry no NCCL payloads: sizes and bandwidths are not known.")
-            .with_hint("Export again with: nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep; or give Inspector logs with --inspector.")
+            .with_hint("Export again with: nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep; or give Inspector logs (--inspector of report, inspector in compare's manifest).")
     })
 }

@@ -168,7 +168,9 @@ fn reason(comparison: &Comparison, variant: &Variant) -> Option<String> {
     let mut changed: Vec<(&str, i64)> = parts.named().into_iter().filter(|(_, ns)| *ns != 0).collect();
     changed.sort_by_key(|(_, ns)| std::cmp::Reverse(ns.unsigned_abs()));
     let list: Vec<String> = changed.iter().map(|(name, ns)| format!("{name} {}", signed_time(*ns))).collect();
-    (!list.is_empty()).then(|| format!("From median step to median step: {}; together {}.", list.join(", "), signed_time(parts.total_ns())))
+    let which = if comparison.variants.iter().any(|variant| variant.ranks > 1) { ", each on its slowest rank" } else { "" };
+    (!list.is_empty())
+        .then(|| format!("From median step to median step{which}: {}; together {}.", list.join(", "), signed_time(parts.total_ns())))
 }
 
 fn gate(comparison: &Comparison) -> Option<String> {
@@ -181,9 +183,12 @@ fn gate(comparison: &Comparison) -> Option<String> {
         parts.push(format!("slower by more than {} %: {}", gate.limit, gate.failed.join(", ")));
     }
     if !gate.inconclusive.is_empty() {
-        parts.push(format!("undecided: {}", gate.inconclusive.join(", ")));
+        parts.push(format!("inconclusive: {}", gate.inconclusive.join(", ")));
     }
-    Some(format!("Gate failed. {}.", capitalised(&parts.join("; "))))
+    Some(match gate.failed.as_slice() {
+        [] => format!("Gate {}. More captures of each side would tell.", parts.join("; ")),
+        _ => format!("Gate failed. {}.", capitalised(&parts.join("; "))),
+    })
 }
 
 fn entries(entries: Vec<Entry>) -> Option<Block> {
@@ -285,7 +290,7 @@ fn method(comparison: &Comparison) -> Vec<String> {
             "Step time of the run: the slowest rank's; everything else is the mean over ranks. {outliers} Intervals rest on {} seeded resamples.",
             units::count(comparison.settings.draws as u64)
         ),
-        "The waterfall compares the slowest rank of one median step of each variant, where the parts add up exactly. A dash means not measured.".to_owned(),
+        "The waterfall compares the slowest rank of one median step of each variant, where the parts add up exactly; which rank is slowest can be chance. A dash means not measured.".to_owned(),
     ]
 }
 

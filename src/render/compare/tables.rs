@@ -1,7 +1,7 @@
 //! The tables of a comparison. A number that differs from the baseline's has its difference below it.
 
 use super::{baseline, others, tone};
-use crate::compare::{Comparison, Delta, Expectation, Parts, Variant, Verdict};
+use crate::compare::{Comparison, Delta, Expectation, MedianStep, Parts, Variant, Verdict};
 use crate::model::Metric;
 use crate::model::metric::{Better, Num, Unit};
 use crate::render::table::{Align, Cell, Change, Column, Table, Tone, Trim};
@@ -195,11 +195,14 @@ pub(super) fn waterfall(comparison: &Comparison) -> Option<Table> {
     }
     columns.push(Column::time("to", scale, rows.iter().map(|(v, _)| v.median_step.as_ref().map(|step| step.step_ns))));
     columns.push(Column::text("step", rows.iter().map(|(v, _)| v.median_step.as_ref().map_or("", |step| step.step.as_str()))).rank(1));
+    let several = comparison.variants.iter().any(|variant| variant.ranks > 1);
+    let ranks = |of: Option<&MedianStep>| of.filter(|_| several).map(|step| u64::from(step.rank));
+    columns.push(Column::count("rank", rows.iter().map(|(v, _)| ranks(v.median_step.as_ref()))).rank(1));
     let caption = format!(
-        "From the median step of {} to that of each variant; communication and copies are the exposed ones. The parts add up to the nanosecond",
+        "From the median step of {} to that of each variant, each on the slowest rank of that step (above are means over ranks); communication and copies are the exposed ones. The parts add up to the nanosecond",
         comparison.baseline
     );
-    Some(Table::new(caption, columns))
+    Some(Table::new(caption, columns).without_blank_columns())
 }
 
 /// What known options should do, and what they did.
