@@ -158,7 +158,8 @@ pub fn expand(path: &Path) -> Result<Vec<PathBuf>> {
     let matches = glob::glob(pattern).map_err(|e| Error::usage(format!("'{pattern}' is no pattern for file names: {}", e.msg)))?;
     let found: BTreeSet<PathBuf> = matches.filter_map(std::result::Result::ok).collect();
     match found.is_empty() {
-        true => Err(Error::input(path, "matches no file").with_hint("check the path; it is relative to the current folder")),
+        true => Err(Error::input(path, "matches no file")
+            .with_hint("check the path; it is relative to the current folder, in a manifest to the manifest's")),
         false => Ok(found.into_iter().collect()),
     }
 }

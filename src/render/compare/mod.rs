@@ -89,7 +89,7 @@ fn facts(comparison: &Comparison) -> Vec<String> {
     let ranks = if least == most { units::plural(most, "rank") } else { format!("{least} to {}", units::plural(most, "rank")) };
     let mut facts = vec![ranks, format!("smallest effect that counts {}", units::percent(comparison.settings.min_effect))];
     if comparison.settings.baseline_source == BaselineSource::Plain {
-        facts.push("baseline: its name begins all others".to_owned());
+        facts.push("baseline: the other names begin with its name".to_owned());
     }
     facts
 }
