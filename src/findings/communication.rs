@@ -48,7 +48,7 @@ pub fn share(report: &Report) -> Option<Finding> {
         format!("{} of it hides behind compute", percent(overlap))
     };
     let waits = match waiting {
-        Some(ns) if ns >= 0.1 * exposed => format!(", of which ranks wait {} for others to arrive", ms(ns)),
+        Some(ns) if ns >= 0.1 * exposed => format!(", of which ranks wait {} for others to arrive (mean over ranks)", ms(ns)),
         _ => String::new(),
     };
     let title = format!(
@@ -69,10 +69,17 @@ pub fn share(report: &Report) -> Option<Finding> {
     if let Some(ns) = waiting {
         draft = draft.with("exposed_wait_ns", ns.round() as i64);
     }
+    // Fewer bytes are no advice where they are few already.
+    let is_half = |name: &str| ["bf16", "f16", "bfloat16", "half"].iter().any(|kind| name.split('_').any(|part| part == *kind));
+    let all_half = !report.kernels.comm.is_empty() && report.kernels.comm.iter().all(|kernel| is_half(&kernel.name));
     let advice = if 2.0 * moving * step < exposed {
         "Most of it is waiting: ranks arrive at different times, and no faster link helps; see who waits for whom."
     } else if one_at_the_end {
-        "With one large operation at the end of the step nothing can run beside it: use smaller buckets (DDP: bucket_cap_mb) so that reductions start during backward; fewer bytes (bf16 hook) help where the link is the limit."
+        if all_half {
+            "With one large operation at the end of the step nothing can run beside it: use smaller buckets (DDP: bucket_cap_mb) so that reductions start during backward."
+        } else {
+            "With one large operation at the end of the step nothing can run beside it: use smaller buckets (DDP: bucket_cap_mb) so that reductions start during backward; fewer bytes (bf16 hook) help where the link is the limit."
+        }
     } else if overlap < 0.5 {
         "Start communication earlier (smaller buckets, prefetching for FSDP), send fewer bytes (bf16 hook), or look at the transport: --nccl-log and --topo say whether the fastest link is used."
     } else {
@@ -185,10 +192,10 @@ pub fn idle(report: &Report, late: Option<u32>) -> Option<Finding> {
     let differ = most.0 > 1.5 * least.0 && (least.0..=most.0).contains(&idle);
     let range = if differ { format!(": {} on rank {}, {} on rank {}", ms(most.0), most.1, ms(least.0), least.1) } else { String::new() };
     let gpus = if report.ranks.len() > 1 { "GPUs are idle" } else { "The GPU is idle" };
-    let title = format!("{gpus} {} of the step ({}{range}).", percent(idle / step), ms(idle));
-    let draft = Draft::new("idle", severity(idle / step), title)
-        .with("idle_ns", idle.round() as i64)
-        .with("step_ns", step.round() as i64)
-        .costs(idle / step);
+    // The median of the share, which the headline prints too; the quotient of two medians is another number.
+    let share = values.median(Metric::IdleFraction).unwrap_or(idle / step);
+    let title = format!("{gpus} {} of the step ({}{range}).", percent(share), ms(idle));
+    let draft =
+        Draft::new("idle", severity(share), title).with("idle_ns", idle.round() as i64).with("step_ns", step.round() as i64).costs(share);
     Some(draft.advice("The host launches too slowly: look at data loading, synchronisation and small kernels (CUDA graphs, torch.compile, fused optimizers)."))
 }
