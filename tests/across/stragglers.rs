@@ -60,7 +60,7 @@ fn a_rank_that_computes_longer() {
     // Three ranks wait 30 of their 40 ms in the AllReduce, rank 2 none of its 10: 22.5 of 32.5 ms in the mean.
     let share = finding(&report, "exposed-communication").expect("communication");
     assert_eq!((fact(share, "exposed_comm_ns"), fact(share, "exposed_wait_ns")), (32_500 * US, 22_500 * US));
-    assert!(share.title.ends_with("of which ranks wait 22.5 ms for others to arrive."), "{}", share.title);
+    assert!(share.title.ends_with("of which ranks wait 22.5 ms for others to arrive (mean over ranks)."), "{}", share.title);
     assert!(share.advice.as_deref().is_some_and(|a| a.starts_with("Most of it is waiting")));
     for r in 0..4 {
         let waits = if r == 2 { 0 } else { 30 * MS };
