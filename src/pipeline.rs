@@ -491,7 +491,7 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, draft: Draf
     let numbers: Vec<u32> = traces.iter().map(|t| t.rank).collect();
     let lists: Vec<&[events::Event]> = events.iter().map(Vec::as_slice).collect();
     let run_keys: Vec<run::StepKey> = run.members.iter().map(|members| keys[0][members[0]].clone()).collect();
-    let waits = groups::step_waits(&across.measured, &run_keys, &numbers);
+    let waits = groups::step_waits(&across.measured, &across.compute, &run_keys, &numbers);
     across_ranks(&mut ranks, &across, &waits, &run.steps);
     warnings.extend(collectives::warnings::warnings(&across, traces, &events, &inputs));
     Ok(Report {
