@@ -9,6 +9,7 @@ mod clocks;
 mod cluster;
 mod many;
 mod matching;
+mod pipelines;
 mod send_recv;
 mod stragglers;
 mod tracing;
