@@ -272,22 +272,29 @@ pub fn with_steps(candidates: Vec<Candidate>, rule: &StepRule, warnings: &mut Ve
     with
 }
 
-/// The ranks of a run of `world` ranks that are not `there`, the first few thousand.
-pub fn absent_ranks(world: u32, there: impl IntoIterator<Item = u32>) -> Vec<u32> {
-    let there: std::collections::BTreeSet<u32> = there.into_iter().collect();
+/// The ranks of a run of `world` ranks that are not `there`, the first few thousand; none if nothing says which ranks are there.
+pub fn absent_ranks(world: u32, there: &[RankTrace]) -> Vec<u32> {
+    if there.iter().any(|trace| trace.rank_source == crate::model::RankSource::Order) {
+        return Vec::new();
+    }
+    let there: std::collections::BTreeSet<u32> = there.iter().map(|trace| trace.rank).collect();
     (0..world.min(4096)).filter(|rank| !there.contains(rank)).collect()
 }
 
 fn missing_ranks(traces: &[RankTrace]) -> Vec<Warning> {
     let Some(world) = traces.iter().filter_map(|t| t.world_size).max() else { return Vec::new() };
-    let missing: Vec<String> = absent_ranks(world, traces.iter().map(|t| t.rank)).iter().map(u32::to_string).collect();
-    if missing.is_empty() {
+    let missing: Vec<String> = absent_ranks(world, traces).iter().map(u32::to_string).collect();
+    if missing.is_empty() && world as usize <= traces.len() {
         return Vec::new();
     }
     let shown = missing.iter().take(16).cloned().collect::<Vec<_>>().join(", ");
     let more = if missing.len() > 16 { format!(" and {} more", missing.len() - 16) } else { String::new() };
+    let which = match missing.len() {
+        0 => format!("{} among these reports, and nothing says which", traces.len()),
+        _ => format!("not among these reports: {shown}{more}"),
+    };
     vec![
-        Warning::new("ranks-missing", format!("The run has {world} ranks; not among these reports: {shown}{more}."))
+        Warning::new("ranks-missing", format!("The run has {world} ranks; {which}."))
             .with_hint("The slowest rank may be one of them: add their reports."),
     ]
 }

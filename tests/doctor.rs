@@ -35,6 +35,8 @@ struct Capture {
     steps: i64,
     /// Text of a step's range; none if empty.
     step: &'static str,
+    /// What is added to the number in that text on a rank.
+    shift: fn(u32) -> i64,
     all_reduces: bool,
     nccl_ranges: bool,
     payloads: Payloads,
@@ -65,6 +67,7 @@ impl Capture {
             name: |rank| format!("run_{rank}.sqlite"),
             steps: 10,
             step: "step_",
+            shift: |_| 0,
             all_reduces: true,
             nccl_ranges: true,
             payloads: Payloads::Json,
@@ -94,7 +97,7 @@ impl Capture {
         for step in 0..self.steps {
             let at = |ms: i64| (10 * step + ms) * MS;
             if !self.step.is_empty() {
-                report.range(main, &format!("{}{step}", self.step), at(0)..at(9));
+                report.range(main, &format!("{}{}", self.step, step + (self.shift)(rank)), at(0)..at(9));
             }
             let launch = |time: i64| if self.launches { main.at(time) } else { main.unseen() };
             if self.in_graphs {
@@ -203,6 +206,19 @@ const MISSING: &[Missing] = &[
         },
         &[("steps", State::Null), ("shares", State::Null)],
         "--step takes any regular expression",
+    ),
+    ("steps-differ", |c| c.shift = |rank| 4 * i64::from(rank), &[], "at the same step"),
+    (
+        "steps-differ",
+        |c| c.shift = |rank| 40 * i64::from(rank),
+        &[
+            ("steps", State::Null),
+            ("shares", State::Weaker),
+            ("copies", State::Weaker),
+            ("across", State::Null),
+            ("bandwidth", State::Null),
+        ],
+        "at the same step",
     ),
     ("few-steps", |c| c.steps = 5, &[], "--capture-range=cudaProfilerApi"),
     (
@@ -831,4 +847,60 @@ fn an_incomplete_capture_at_80_columns() {
     let output = run(&[".", "--width", "80"], folder.path());
     // Sizes of files depend on the build of SQLite.
     insta::assert_snapshot!(String::from_utf8(output.stdout).expect("UTF-8"));
+}
+
+// Rank 0 holds steps 0 to 9, rank 1 steps 4 to 13: six are the same.
+#[test]
+fn steps_are_those_that_every_rank_has() {
+    let steps = |shift: fn(u32) -> i64| {
+        let view = Capture { shift, ..Capture::complete() }.examine();
+        let steps = view.runs[0].steps.clone();
+        (steps.count, steps.on_some_ranks, steps.first)
+    };
+    assert_eq!(steps(|rank| 4 * i64::from(rank)), (Some(6), 8, Some("step_4".to_owned())));
+    assert_eq!(steps(|rank| 40 * i64::from(rank)), (Some(0), 20, None));
+}
+
+// Nothing says which two of four ranks these are.
+#[test]
+fn ranks_by_order_are_not_said_to_be_missing() {
+    let capture = Capture {
+        rank_in_environment: false,
+        name: |rank| format!("run_{}.sqlite", ["a", "b"][rank as usize]),
+        world: 4,
+        ..Capture::complete()
+    };
+    let view = capture.examine();
+    assert!(view.runs[0].ranks_missing.is_empty());
+    let missing = view.findings.iter().find(|finding| finding.id == "ranks-missing").expect("a finding");
+    assert_eq!(missing.title, "The run has 4 ranks; 2 are here, and nothing says which.");
+    assert_eq!((state(&view.runs[0], "across"), state(&view.runs[0], "bandwidth")), (State::Weaker, State::Null));
+}
+
+// A rank that communicates is not alone, whether or not anything says how many there are.
+#[test]
+fn one_rank_that_communicates_lacks_the_others() {
+    let mut capture = Capture { ranks: vec![0], inspector: vec![], nccl_log: vec![], ..Capture::complete() };
+    capture.more = |_, report| report.without("META_DATA_CAPTURE");
+    let view = capture.examine();
+    let missing = view.findings.iter().find(|finding| finding.id == "ranks-missing").expect("a finding");
+    assert_eq!(missing.title, "One rank is here, and it communicates: others are not.");
+    let bandwidth = view.runs[0].numbers.iter().find(|number| number.id == "bandwidth").expect("a number");
+    assert_eq!(bandwidth.why.as_deref(), Some("only one rank that communicates: nothing to match it with"));
+}
+
+// Neither steps nor ranks are clear: a command that names a step would fail, too.
+#[test]
+fn no_command_is_proposed_that_would_fail() {
+    let mut capture = Capture { step: "", steps: 1, ..Capture::complete() };
+    capture.more = |rank, report| {
+        report.range(thread(pid(rank), pid(rank)), "all of it", 0..95 * MS);
+        report.without("META_DATA_CAPTURE");
+        report.env("RANK", "0");
+    };
+    let view = capture.examine();
+    assert_eq!(view.runs[0].command, None);
+    assert!(["steps-not-found", "report-fails"].iter().all(|id| ids(&view).contains(id)), "{:?}", ids(&view));
+    let advice = &view.findings.iter().find(|finding| finding.id == "steps-not-found").expect("a finding").advice;
+    assert!(!advice.contains("command below"), "{advice}");
 }

@@ -44,6 +44,8 @@ pub struct Number {
     pub why: Option<String>,
 }
 
+const NO_COMMON_STEP: &str = "no step is on every rank";
+
 /// A state with its reason.
 type Judged = (State, Option<String>);
 
@@ -118,6 +120,7 @@ fn steps(run: &Run, exports: &[Export]) -> Judged {
         Some(_) if exports.iter().all(|export| export.rows.api_calls == 0) => {
             null("no CUDA API calls: nothing says which step launched what")
         }
+        Some(_) if run.steps.count == Some(0) => null(NO_COMMON_STEP),
         Some(_) if source != "default" => weaker(format!("by a guess ({source})")),
         Some(_) => match run.steps.count {
             Some(count) => from(&crate::units::plural(count, "step")),
@@ -129,6 +132,8 @@ fn steps(run: &Run, exports: &[Export]) -> Judged {
 fn shares(run: &Run) -> Judged {
     if has_graphs(run) {
         weaker("what runs inside CUDA graphs is unknown: times are lower bounds, ratios null")
+    } else if run.steps.count == Some(0) {
+        weaker("of each rank only: no step is on every rank")
     } else if communicating(run) == 0 && alone(run) {
         from("one rank: communication is 0")
     } else if communicating(run) == 0 {
@@ -139,7 +144,11 @@ fn shares(run: &Run) -> Judged {
 }
 
 fn copies(run: &Run) -> Judged {
-    if has_graphs(run) { weaker("copies inside CUDA graphs are not seen") } else { measured() }
+    match run.steps.count {
+        _ if has_graphs(run) => weaker("copies inside CUDA graphs are not seen"),
+        Some(0) => weaker("of each rank only: no step is on every rank"),
+        _ => measured(),
+    }
 }
 
 fn across(run: &Run) -> Judged {
@@ -148,15 +157,16 @@ fn across(run: &Run) -> Judged {
         0 if alone(run) => null("one rank: it waits for nobody"),
         0 => null("no communication kernel"),
         1 => null("only one rank that communicates: nothing to match it with"),
+        _ if run.steps.count == Some(0) => null(NO_COMMON_STEP),
         _ if run.captured_apart.is_some() => weaker("the ranks were captured at different times: it means nothing"),
-        _ if !run.ranks_missing.is_empty() => weaker("among the ranks that are here; the last one may be another"),
+        _ if run.misses_ranks() => weaker("among the ranks that are here; the last one may be another"),
         _ => measured(),
     }
 }
 
 fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judged {
     match across(run) {
-        (State::Null, _) if alone(run) => return null("one rank: no collective"),
+        (State::Null, _) if alone(run) && communicating(run) == 0 => return null("one rank: no collective"),
         (State::Null, why) => return (State::Null, why),
         _ => {}
     }

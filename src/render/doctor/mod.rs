@@ -127,7 +127,7 @@ fn extent(run: &Run) -> String {
     };
     let steps = match (run.steps.count, &run.steps.first) {
         (Some(count), Some(first)) => format!("{} from “{first}” on", units::plural(count, "step")),
-        (Some(count), None) => units::plural(count, "step"),
+        (Some(_), None) => "no step that every rank has".to_owned(),
         (None, _) => "the whole capture as one step".to_owned(),
     };
     format!("{ranks}, {steps}")
