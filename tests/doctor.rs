@@ -730,7 +730,11 @@ fn exit_statuses() {
         csv.starts_with("run,ranks,world_size,number,fields,state,why\r\nrun,2,2,steps,steps summary.step_ns,measured,10 steps\r\n"),
         "{csv}"
     );
-    for (output, status) in [("all.html", 0), ("all.html", 0), ("run.nccl.log", 2), ("inspector/node0-pid1000.log", 2), ("topo.txt", 2)] {
+    // Its own pages may be written again, also those whose ending it looks into.
+    for output in ["all.html", "all.json", "all.txt"].repeat(2) {
+        assert_eq!(run(&[".", "-o", output], folder.path()).status.code(), Some(0), "{output}");
+    }
+    for (output, status) in [("run.nccl.log", 2), ("inspector/node0-pid1000.log", 2), ("topo.txt", 2)] {
         assert_eq!(run(&[".", "-o", output], folder.path()).status.code(), Some(status), "{output}");
     }
 }
