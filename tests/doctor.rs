@@ -853,6 +853,25 @@ fn an_incomplete_capture_at_80_columns() {
     insta::assert_snapshot!(String::from_utf8(output.stdout).expect("UTF-8"));
 }
 
+// The clock of the second machine is three hours ahead: the communicator says that it is one run.
+#[test]
+fn clocks_that_are_hours_apart_are_no_two_runs() {
+    let mut capture = Capture::complete();
+    capture.more = |rank, report| {
+        report.without("TARGET_INFO_SYSTEM_ENV");
+        report.system("Hostname", &format!("node{rank}"));
+        report.session(EPOCH + i64::from(rank) * 3 * 3_600_000_000_000);
+    };
+    let folder = folder();
+    capture.save(folder.path());
+    let view = examine(folder.path());
+    assert_eq!(view.runs[0].captured_apart, None);
+    assert_eq!(state(&view.runs[0], "across"), State::Measured);
+    let built = pipeline::build(&[folder.path().join("run_0.sqlite"), folder.path().join("run_1.sqlite")], &Options::default(), || ());
+    let codes: Vec<String> = built.expect("a report").report.warnings.iter().map(|w| w.code.clone()).collect();
+    assert_eq!(codes, ["clocks-apart"]);
+}
+
 // Rank 0 holds steps 0 to 9, rank 1 steps 4 to 13: six are the same.
 #[test]
 fn steps_are_those_that_every_rank_has() {

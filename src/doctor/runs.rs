@@ -61,13 +61,11 @@ fn member(path: PathBuf, mut contents: Contents) -> Member {
     let mut comms = BTreeSet::new();
     for candidate in &mut contents.report.candidates {
         let trace = &mut candidate.trace;
-        comms.extend(trace.nccl.iter().chain(&trace.gpu_operations).filter_map(|call| call.comm));
-        comms.extend(trace.comm_inits.iter().map(|init| init.comm));
+        comms.extend(pipeline::communicators(trace));
         // What they say is counted; there may be very many.
         trace.gpu_operations.clear();
         trace.nccl.clear();
     }
-    comms.remove(&0);
     let spans = || contents.work.iter().filter_map(|work| work.span);
     let extent = spans().map(|span| span.0).min().zip(spans().map(|span| span.1).max());
     let captured =
@@ -234,6 +232,7 @@ struct Reading {
 fn run(members: Vec<Member>, at: usize, all: &[Identity], beside: &Beside<'_>) -> Result<(Run, Vec<Export>)> {
     let identity = &all[at];
     let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
+    let comms: Vec<BTreeSet<u64>> = members.iter().map(|member| member.comms.clone()).collect();
     let (contents, exports): (Vec<Contents>, Vec<Export>) = members.into_iter().map(|member| (member.contents, member.view)).unzip();
     let reading = read(contents, &paths)?;
     let inspector: Vec<&InspectorLog> = beside.inspector.iter().filter(|log| writers_of(log, all).contains(&at)).collect();
@@ -243,7 +242,8 @@ fn run(members: Vec<Member>, at: usize, all: &[Identity], beside: &Beside<'_>) -
     let printed = nccl_logs.iter().filter_map(|log| log.n_ranks);
     let world_size = reading.traces.iter().filter_map(|trace| trace.world_size).chain(logged).chain(printed).max();
     let span = |trace: &RankTrace| reading.work.get(&key(trace)).and_then(|work| work.span);
-    let captured = reading.traces.iter().filter_map(|trace| CapturedAt::new(trace, span(trace)?)).collect();
+    let comms = |trace: &RankTrace| comms.get(trace.input).cloned().unwrap_or_default();
+    let captured = reading.traces.iter().filter_map(|trace| CapturedAt::new(trace, span(trace)?, comms(trace))).collect();
     let ranks: Vec<Rank> = reading.traces.iter().map(|trace| rank(trace, &reading)).collect();
     let traced = reading.traces.iter().filter_map(|trace| trace.world_size).max();
     let mut run = Run {
