@@ -251,6 +251,7 @@ const MISSING: &[Missing] = &[
     ("inspector-log-missing", |c| c.inspector = vec![1], &[("inspector", State::Weaker)], "NCCL_INSPECTOR_DUMP_DIR"),
     ("no-nccl-log", |c| c.nccl_log = vec![], &[("transport", State::Weaker)], "NCCL_DEBUG=INFO"),
     ("nccl-log-without-channels", |c| c.nccl_log.retain(|line| !line.contains("Channel")), &[("transport", State::Weaker)], "P2P,SHM,NET"),
+    ("nccl-log-missing", |c| c.nccl_log.retain(|line| line.starts_with("node0:1000:")), &[("transport", State::Weaker)], "nccl.%h.%p.log"),
     ("no-topology", |c| c.topology = "", &[("transport", State::Weaker)], "nvidia-smi topo -m > topo.txt"),
     ("ranks-missing", |c| c.world = 4, &[("across", State::Weaker), ("bandwidth", State::Null)], "--output=NAME_%q{RANK}"),
     (
@@ -870,6 +871,27 @@ fn clocks_that_are_hours_apart_are_no_two_runs() {
     let built = pipeline::build(&[folder.path().join("run_0.sqlite"), folder.path().join("run_1.sqlite")], &Options::default(), || ());
     let codes: Vec<String> = built.expect("a report").report.warnings.iter().map(|w| w.code.clone()).collect();
     assert_eq!(codes, ["clocks-apart"]);
+}
+
+// The second rank runs on another machine in a process of the same number; only the first machine's log is here.
+#[test]
+fn a_log_of_another_machine_is_not_of_the_process_with_its_number() {
+    let mut capture = Capture { inspector: vec![1], ..Capture::complete() };
+    capture.more = |rank, report| {
+        report.without("TARGET_INFO_SYSTEM_ENV");
+        report.system("Hostname", &format!("node{}", 1 - rank));
+        if rank == 0 {
+            // The process of rank 0 gets the number of rank 1's, on node1.
+            *report = Capture::complete().report(1);
+            report.without("META_DATA_CAPTURE");
+            report.env("RANK", "0");
+            report.without("TARGET_INFO_SYSTEM_ENV");
+            report.system("Hostname", "node1");
+        }
+    };
+    let view = capture.examine();
+    let missing = view.findings.iter().find(|finding| finding.id == "inspector-log-missing").expect("a finding");
+    assert_eq!(missing.title, "There is no Inspector log of rank 0, although there is of others.");
 }
 
 // Rank 0 holds steps 0 to 9, rank 1 steps 4 to 13: six are the same.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::numbers::{alone, has_log};
+use super::numbers::{alone, has_log, unconnected};
 use super::view::{Export, InspectorLog, NcclLogFile, Run, TopologyFile};
 use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
@@ -94,6 +94,7 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
         no_inspector(facts),
         inspector_ranks(facts),
         no_nccl_log(facts),
+        nccl_ranks(facts),
         no_topology(facts),
         topology_without_nvlink(facts.topology),
         versions(facts.exports),
@@ -363,7 +364,7 @@ fn inspector_ranks(facts: &Facts<'_>) -> Option<Finding> {
         finding(
             "inspector-log-missing",
             Severity::Info,
-            format!("Rank {} wrote no Inspector log, although others did.", rank_list(&without)),
+            format!("There is no Inspector log of rank {}, although there is of others.", rank_list(&without)),
             (&["inspector"], "Its kernels are not paired, and waiting in the rest of the run is not known."),
             "Look for <host>-pid<pid>.log in NCCL_INSPECTOR_DUMP_DIR of that rank; a process that ends within the dump interval (NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS) after its last operation loses it.",
         )
@@ -384,6 +385,19 @@ fn no_nccl_log(facts: &Facts<'_>) -> Option<Finding> {
         let advice = "Run with NCCL_DEBUG=INFO; where NCCL_DEBUG_SUBSYS is set, it needs INIT and P2P,SHM,NET. Connections are printed at their first use.";
         Some(finding("nccl-log-without-channels", Severity::Info, "The NCCL log names no channel.", costs, advice))
     }
+}
+
+fn nccl_ranks(facts: &Facts<'_>) -> Option<Finding> {
+    let without = unconnected(facts.run, facts.nccl_logs);
+    (!without.is_empty()).then(|| {
+        finding(
+            "nccl-log-missing",
+            Severity::Info,
+            format!("No NCCL log names a connection of rank {}, although one does of others.", rank_list(&without)),
+            (&["transport"], "Which transport it sends by is not known."),
+            "With NCCL_DEBUG_FILE=nccl.%h.%p.log every process writes a file of its own: give all of them to --nccl-log.",
+        )
+    })
 }
 
 fn no_topology(facts: &Facts<'_>) -> Option<Finding> {

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::view::{Export, InspectorLog, NcclLogFile, Rank, Run};
+use super::view::{Export, InspectorLog, NcclLogFile, Rank, Run, Writer};
 use crate::ingest::nsys::file_name;
+use crate::merge::collect::may_be_one_host;
 use crate::units::rank_list;
 
 /// Whether a report has a number.
@@ -191,7 +192,8 @@ fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judg
 
 /// True if the rank's process logged operations with Inspector.
 pub fn has_log(inspector: &[&InspectorLog], rank: &Rank) -> bool {
-    inspector.iter().flat_map(|log| &log.writers).any(|writer| writer.pid == Some(rank.pid) && writer.operations > 0)
+    let wrote = |writer: &&Writer| writer.pid == Some(rank.pid) && may_be_one_host(rank.hostname.as_deref(), &writer.hostname);
+    inspector.iter().flat_map(|log| &log.writers).filter(wrote).any(|writer| writer.operations > 0)
 }
 
 fn beside(run: &Run, inspector: &[&InspectorLog]) -> Judged {
@@ -210,7 +212,21 @@ fn beside(run: &Run, inspector: &[&InspectorLog]) -> Judged {
     }
 }
 
+/// Communicating ranks of which no NCCL log names a connection, although one does of others.
+pub fn unconnected(run: &Run, nccl_logs: &[&NcclLogFile]) -> Vec<u32> {
+    let is_named = |rank: &&Rank| nccl_logs.iter().any(|log| log.connected.contains(&rank.pid));
+    let talking = || run.ranks.iter().filter(|rank| rank.comm_kernels > 0);
+    if !talking().any(|rank| is_named(&rank)) {
+        return Vec::new();
+    }
+    talking().filter(|rank| !is_named(rank)).map(|rank| rank.rank).collect()
+}
+
 fn transport(run: &Run, nccl_logs: &[&NcclLogFile]) -> Judged {
+    let unconnected = unconnected(run, nccl_logs);
+    if !unconnected.is_empty() {
+        return weaker(format!("no NCCL log names a connection of rank {}", rank_list(&unconnected)));
+    }
     match (nccl_logs.iter().any(|log| log.connections > 0), &run.topology) {
         (true, Some(_)) => measured(),
         (true, None) => weaker("what is used, not what would be possible: no topology"),

@@ -265,6 +265,9 @@ pub struct NcclLogFile {
     /// The pids of `processes`.
     #[serde(skip)]
     pub pids: BTreeSet<u32>,
+    /// The pids of processes of which it names connections.
+    #[serde(skip)]
+    pub connected: BTreeSet<u32>,
 }
 
 impl NcclLogFile {
@@ -281,6 +284,7 @@ impl NcclLogFile {
             n_ranks: log.processes.iter().flat_map(|process| &process.comms).map(|comm| comm.n_ranks).max(),
             connections: log.processes.iter().map(|process| process.links.len() as u64).sum(),
             pids: with_comms().map(|process| process.pid).collect(),
+            connected: log.processes.iter().filter(|process| !process.links.is_empty()).map(|process| process.pid).collect(),
         }
     }
 }
