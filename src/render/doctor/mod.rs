@@ -122,7 +122,7 @@ fn headline(view: &Examination) -> Vec<String> {
 /// `2 of 8 ranks, 5 steps from “Batch 5” on`.
 fn extent(run: &Run) -> String {
     let ranks = match run.world_size {
-        Some(world) if world as usize != run.ranks.len() => format!("{} of {world} ranks", run.ranks.len()),
+        Some(world) if world as usize > run.ranks.len() => format!("{} of {world} ranks", run.ranks.len()),
         _ => units::plural(run.ranks.len(), "rank"),
     };
     let steps = match (run.steps.count, &run.steps.first) {
