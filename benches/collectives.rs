@@ -20,7 +20,7 @@ fn bench(c: &mut Criterion) {
             b.iter(|| {
                 let (events, across) = many.across();
                 let lists: Vec<&[Event]> = events.iter().map(Vec::as_slice).collect();
-                let waits = groups::step_waits(&across.measured, &many.keys[0], &numbers);
+                let waits = groups::step_waits(&across.measured, &across.compute, &many.keys[0], &numbers);
                 black_box((groups::groups(&across.measured, &lists, &numbers), waits))
             });
         });

@@ -1,5 +1,6 @@
 //! Files in, finished report out: the order in which everything happens.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -274,22 +275,29 @@ pub fn with_steps(candidates: Vec<Candidate>, rule: &StepRule, warnings: &mut Ve
     with
 }
 
-/// The ranks of a run of `world` ranks that are not `there`, the first few thousand.
-pub fn absent_ranks(world: u32, there: impl IntoIterator<Item = u32>) -> Vec<u32> {
-    let there: std::collections::BTreeSet<u32> = there.into_iter().collect();
+/// The ranks of a run of `world` ranks that are not `there`, the first few thousand; none if nothing says which ranks are there.
+pub fn absent_ranks(world: u32, there: &[RankTrace]) -> Vec<u32> {
+    if there.iter().any(|trace| trace.rank_source == crate::model::RankSource::Order) {
+        return Vec::new();
+    }
+    let there: BTreeSet<u32> = there.iter().map(|trace| trace.rank).collect();
     (0..world.min(4096)).filter(|rank| !there.contains(rank)).collect()
 }
 
 fn missing_ranks(traces: &[RankTrace]) -> Vec<Warning> {
     let Some(world) = traces.iter().filter_map(|t| t.world_size).max() else { return Vec::new() };
-    let missing: Vec<String> = absent_ranks(world, traces.iter().map(|t| t.rank)).iter().map(u32::to_string).collect();
-    if missing.is_empty() {
+    let missing: Vec<String> = absent_ranks(world, traces).iter().map(u32::to_string).collect();
+    if missing.is_empty() && world as usize <= traces.len() {
         return Vec::new();
     }
     let shown = missing.iter().take(16).cloned().collect::<Vec<_>>().join(", ");
     let more = if missing.len() > 16 { format!(" and {} more", missing.len() - 16) } else { String::new() };
+    let which = match missing.len() {
+        0 => format!("{} among these reports, and nothing says which", traces.len()),
+        _ => format!("not among these reports: {shown}{more}"),
+    };
     vec![
-        Warning::new("ranks-missing", format!("The run has {world} ranks; not among these reports: {shown}{more}."))
+        Warning::new("ranks-missing", format!("The run has {world} ranks; {which}."))
             .with_hint("The slowest rank may be one of them: add their reports."),
     ]
 }
@@ -302,32 +310,51 @@ pub struct CapturedAt<'a> {
     pub report: &'a str,
     /// First start and last end of its GPU work.
     pub span: (i64, i64),
+    /// The machine.
+    pub host: Option<&'a str>,
+    /// Its communicators.
+    pub comms: BTreeSet<u64>,
 }
 
 impl<'a> CapturedAt<'a> {
     /// `None` for a report that does not tell when it was captured: it has small numbers only.
-    pub fn new(trace: &'a RankTrace, span: (i64, i64)) -> Option<Self> {
+    pub fn new(trace: &'a RankTrace, span: (i64, i64), comms: BTreeSet<u64>) -> Option<Self> {
         let epoch = trace.epoch_ns?;
         let span = (span.0.saturating_add(epoch), span.1.saturating_add(epoch));
-        Some(Self { rank: trace.rank, report: &trace.report, span })
+        Some(Self { rank: trace.rank, report: &trace.report, span, host: trace.hostname.as_deref(), comms })
     }
 }
 
+/// The communicators that a rank made or used.
+pub fn communicators(trace: &RankTrace) -> BTreeSet<u64> {
+    let used = trace.nccl.iter().chain(&trace.gpu_operations).filter_map(|call| call.comm);
+    used.chain(trace.comm_inits.iter().map(|init| init.comm)).filter(|comm| *comm != 0).collect()
+}
+
+/// True if communicators run across a gap in time between other machines: it is one run, and their clocks are apart.
+fn is_one_run(early: &[CapturedAt], late: &[CapturedAt]) -> bool {
+    let hosts = |part: &[CapturedAt]| part.iter().map(|at| at.host.map(str::to_owned)).collect::<Option<BTreeSet<String>>>();
+    let comms = |part: &[CapturedAt]| part.iter().flat_map(|at| at.comms.iter().copied()).collect::<BTreeSet<u64>>();
+    let other_hosts = hosts(early).zip(hosts(late)).is_some_and(|(a, b)| a.is_disjoint(&b));
+    other_hosts && !comms(early).is_disjoint(&comms(late))
+}
+
 fn captured_at(traces: &[RankTrace]) -> Vec<CapturedAt<'_>> {
-    let one = |trace| CapturedAt::new(trace, (*trace.ops.start.first()?, *trace.ops.end.iter().max()?));
+    let one = |trace| CapturedAt::new(trace, (*trace.ops.start.first()?, *trace.ops.end.iter().max()?), communicators(trace));
     traces.iter().filter_map(one).collect()
 }
 
-/// Ranks of one run are captured at the same time: a gap between two says that the reports are of several runs.
+/// Ranks of one run are captured at the same time: a gap between two says that the reports are of several runs, unless a communicator
+/// says that they are of one.
 pub fn captured_apart(mut spans: Vec<CapturedAt<'_>>) -> Option<Warning> {
     // Clocks of hosts may differ by seconds.
     const GAP_NS: i64 = 30_000_000_000;
     spans.sort_by_key(|at| (at.span, at.rank));
     let mut before = spans.first()?;
     let mut widest: Option<(i64, &CapturedAt, &CapturedAt)> = None;
-    for next in &spans {
+    for (at, next) in spans.iter().enumerate() {
         let gap = next.span.0.saturating_sub(before.span.1);
-        if gap > widest.map_or(GAP_NS, |(gap, ..)| gap) {
+        if gap > widest.map_or(GAP_NS, |(gap, ..)| gap) && !is_one_run(&spans[..at], &spans[at..]) {
             widest = Some((gap, before, next));
         }
         // What ended last so far: a long capture may cover the gap between two short ones.
@@ -493,7 +520,7 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, draft: Draf
     let numbers: Vec<u32> = traces.iter().map(|t| t.rank).collect();
     let lists: Vec<&[events::Event]> = events.iter().map(Vec::as_slice).collect();
     let run_keys: Vec<run::StepKey> = run.members.iter().map(|members| keys[0][members[0]].clone()).collect();
-    let waits = groups::step_waits(&across.measured, &run_keys, &numbers);
+    let waits = groups::step_waits(&across.measured, &across.compute, &run_keys, &numbers);
     across_ranks(&mut ranks, &across, &waits, &run.steps);
     warnings.extend(collectives::warnings::warnings(&across, traces, &events, &inputs));
     Ok(Report {

@@ -35,6 +35,8 @@ struct Capture {
     steps: i64,
     /// Text of a step's range; none if empty.
     step: &'static str,
+    /// What is added to the number in that text on a rank.
+    shift: fn(u32) -> i64,
     all_reduces: bool,
     nccl_ranges: bool,
     payloads: Payloads,
@@ -65,6 +67,7 @@ impl Capture {
             name: |rank| format!("run_{rank}.sqlite"),
             steps: 10,
             step: "step_",
+            shift: |_| 0,
             all_reduces: true,
             nccl_ranges: true,
             payloads: Payloads::Json,
@@ -94,7 +97,7 @@ impl Capture {
         for step in 0..self.steps {
             let at = |ms: i64| (10 * step + ms) * MS;
             if !self.step.is_empty() {
-                report.range(main, &format!("{}{step}", self.step), at(0)..at(9));
+                report.range(main, &format!("{}{}", self.step, step + (self.shift)(rank)), at(0)..at(9));
             }
             let launch = |time: i64| if self.launches { main.at(time) } else { main.unseen() };
             if self.in_graphs {
@@ -204,6 +207,19 @@ const MISSING: &[Missing] = &[
         &[("steps", State::Null), ("shares", State::Null)],
         "--step takes any regular expression",
     ),
+    ("steps-differ", |c| c.shift = |rank| 4 * i64::from(rank), &[], "at the same step"),
+    (
+        "steps-differ",
+        |c| c.shift = |rank| 40 * i64::from(rank),
+        &[
+            ("steps", State::Null),
+            ("shares", State::Weaker),
+            ("copies", State::Weaker),
+            ("across", State::Null),
+            ("bandwidth", State::Null),
+        ],
+        "at the same step",
+    ),
     ("few-steps", |c| c.steps = 5, &[], "--capture-range=cudaProfilerApi"),
     (
         "process-without-steps",
@@ -235,6 +251,7 @@ const MISSING: &[Missing] = &[
     ("inspector-log-missing", |c| c.inspector = vec![1], &[("inspector", State::Weaker)], "NCCL_INSPECTOR_DUMP_DIR"),
     ("no-nccl-log", |c| c.nccl_log = vec![], &[("transport", State::Weaker)], "NCCL_DEBUG=INFO"),
     ("nccl-log-without-channels", |c| c.nccl_log.retain(|line| !line.contains("Channel")), &[("transport", State::Weaker)], "P2P,SHM,NET"),
+    ("nccl-log-missing", |c| c.nccl_log.retain(|line| line.starts_with("node0:1000:")), &[("transport", State::Weaker)], "nccl.%h.%p.log"),
     ("no-topology", |c| c.topology = "", &[("transport", State::Weaker)], "nvidia-smi topo -m > topo.txt"),
     (
         "ranks-missing",
@@ -743,7 +760,11 @@ fn exit_statuses() {
         csv.starts_with("run,ranks,world_size,number,fields,state,why\r\nrun,2,2,steps,steps summary.step_ns,measured,10 steps\r\n"),
         "{csv}"
     );
-    for (output, status) in [("all.html", 0), ("all.html", 0), ("run.nccl.log", 2), ("inspector/node0-pid1000.log", 2), ("topo.txt", 2)] {
+    // Its own pages may be written again, also those whose ending it looks into.
+    for output in ["all.html", "all.json", "all.txt"].repeat(2) {
+        assert_eq!(run(&[".", "-o", output], folder.path()).status.code(), Some(0), "{output}");
+    }
+    for (output, status) in [("run.nccl.log", 2), ("inspector/node0-pid1000.log", 2), ("topo.txt", 2)] {
         assert_eq!(run(&[".", "-o", output], folder.path()).status.code(), Some(status), "{output}");
     }
 }
@@ -860,4 +881,101 @@ fn an_incomplete_capture_at_80_columns() {
     let output = run(&[".", "--width", "80"], folder.path());
     // Sizes of files depend on the build of SQLite.
     insta::assert_snapshot!(String::from_utf8(output.stdout).expect("UTF-8"));
+}
+
+// The clock of the second machine is three hours ahead: the communicator says that it is one run.
+#[test]
+fn clocks_that_are_hours_apart_are_no_two_runs() {
+    let mut capture = Capture::complete();
+    capture.more = |rank, report| {
+        report.without("TARGET_INFO_SYSTEM_ENV");
+        report.system("Hostname", &format!("node{rank}"));
+        report.session(EPOCH + i64::from(rank) * 3 * 3_600_000_000_000);
+    };
+    let folder = folder();
+    capture.save(folder.path());
+    let view = examine(folder.path());
+    assert_eq!(view.runs[0].captured_apart, None);
+    assert_eq!(state(&view.runs[0], "across"), State::Measured);
+    let built = pipeline::build(&[folder.path().join("run_0.sqlite"), folder.path().join("run_1.sqlite")], &Options::default(), || ());
+    let codes: Vec<String> = built.expect("a report").report.warnings.iter().map(|w| w.code.clone()).collect();
+    assert_eq!(codes, ["clocks-apart"]);
+}
+
+// The second rank runs on another machine in a process of the same number; only the first machine's log is here.
+#[test]
+fn a_log_of_another_machine_is_not_of_the_process_with_its_number() {
+    let mut capture = Capture { inspector: vec![1], ..Capture::complete() };
+    capture.more = |rank, report| {
+        report.without("TARGET_INFO_SYSTEM_ENV");
+        report.system("Hostname", &format!("node{}", 1 - rank));
+        if rank == 0 {
+            // The process of rank 0 gets the number of rank 1's, on node1.
+            *report = Capture::complete().report(1);
+            report.without("META_DATA_CAPTURE");
+            report.env("RANK", "0");
+            report.without("TARGET_INFO_SYSTEM_ENV");
+            report.system("Hostname", "node1");
+        }
+    };
+    let view = capture.examine();
+    let missing = view.findings.iter().find(|finding| finding.id == "inspector-log-missing").expect("a finding");
+    assert_eq!(missing.title, "There is no Inspector log of rank 0, although there is of others.");
+}
+
+// Rank 0 holds steps 0 to 9, rank 1 steps 4 to 13: six are the same.
+#[test]
+fn steps_are_those_that_every_rank_has() {
+    let steps = |shift: fn(u32) -> i64| {
+        let view = Capture { shift, ..Capture::complete() }.examine();
+        let steps = view.runs[0].steps.clone();
+        (steps.count, steps.on_some_ranks, steps.first)
+    };
+    assert_eq!(steps(|rank| 4 * i64::from(rank)), (Some(6), 8, Some("step_4".to_owned())));
+    assert_eq!(steps(|rank| 40 * i64::from(rank)), (Some(0), 20, None));
+}
+
+// Nothing says which two of four ranks these are.
+#[test]
+fn ranks_by_order_are_not_said_to_be_missing() {
+    let capture = Capture {
+        rank_in_environment: false,
+        name: |rank| format!("run_{}.sqlite", ["a", "b"][rank as usize]),
+        world: 4,
+        nccl_log: vec![],
+        ..Capture::complete()
+    };
+    let view = capture.examine();
+    assert!(view.runs[0].ranks_missing.is_empty());
+    let missing = view.findings.iter().find(|finding| finding.id == "ranks-missing").expect("a finding");
+    assert_eq!(missing.title, "The run has 4 ranks; 2 are here, and nothing says which.");
+    assert_eq!((state(&view.runs[0], "across"), state(&view.runs[0], "bandwidth")), (State::Weaker, State::Null));
+}
+
+// A rank that communicates is not alone, whether or not anything says how many there are.
+#[test]
+fn one_rank_that_communicates_lacks_the_others() {
+    let mut capture = Capture { ranks: vec![0], inspector: vec![], nccl_log: vec![], ..Capture::complete() };
+    capture.more = |_, report| report.without("META_DATA_CAPTURE");
+    let view = capture.examine();
+    let missing = view.findings.iter().find(|finding| finding.id == "ranks-missing").expect("a finding");
+    assert_eq!(missing.title, "One rank is here, and it communicates: others are not.");
+    let bandwidth = view.runs[0].numbers.iter().find(|number| number.id == "bandwidth").expect("a number");
+    assert_eq!(bandwidth.why.as_deref(), Some("only one rank that communicates: nothing to match it with"));
+}
+
+// Neither steps nor ranks are clear: a command that names a step would fail, too.
+#[test]
+fn no_command_is_proposed_that_would_fail() {
+    let mut capture = Capture { step: "", steps: 1, ..Capture::complete() };
+    capture.more = |rank, report| {
+        report.range(thread(pid(rank), pid(rank)), "all of it", 0..95 * MS);
+        report.without("META_DATA_CAPTURE");
+        report.env("RANK", "0");
+    };
+    let view = capture.examine();
+    assert_eq!(view.runs[0].command, None);
+    assert!(["steps-not-found", "report-fails"].iter().all(|id| ids(&view).contains(id)), "{:?}", ids(&view));
+    let advice = &view.findings.iter().find(|finding| finding.id == "steps-not-found").expect("a finding").advice;
+    assert!(!advice.contains("command below"), "{advice}");
 }

@@ -19,6 +19,8 @@ use crate::timeline::SpanSet;
 pub struct Across {
     /// Matched collectives with their numbers.
     pub measured: Vec<Measured>,
+    /// When each rank computes, in its report's own time.
+    pub compute: Vec<SpanSet>,
     /// The clock of each rank.
     pub clocks: Vec<RankClock>,
     /// What has no partner, and why.
@@ -71,17 +73,14 @@ pub fn across(traces: &[RankTrace], events: &[Vec<Event>], steps: &[Vec<Step>], 
     let measure = |found: Match| {
         let timing = transfer::timing(&found, &lists, &clocks);
         // A rank waits from its arrival on: what the transfer takes comes last.
-        let exposed = |(&(r, e), &wait): (&(usize, usize), &i64)| {
-            let start = events[r][e].start;
-            wait.saturating_sub(compute[r].measure_in(Span::new(start, start.saturating_add(wait))))
-        };
-        let exposed_wait_ns = found.members.iter().zip(&timing.wait_ns).map(exposed).collect();
+        let wait = |(&(r, e), &wait): (&(usize, usize), &i64)| Span::new(events[r][e].start, events[r][e].start.saturating_add(wait));
+        let waits = found.members.iter().zip(&timing.wait_ns).map(wait).collect();
         let (r, e) = found.members[0];
         let step = found.step.and_then(|step| numbers.keys.get(step as usize)).map(|key| (*key).clone());
-        Measured { n_ranks: communicators.size(events[r][e].comm), step, timing, exposed_wait_ns, found }
+        Measured { n_ranks: communicators.size(events[r][e].comm), step, timing, waits, found }
     };
     let measured = std::mem::take(&mut found.matches).into_iter().map(measure).collect();
-    Across { measured, clocks, matching: found, communicators, named_steps: numbers.named }
+    Across { measured, compute, clocks, matching: found, communicators, named_steps: numbers.named }
 }
 
 fn compute_of(trace: &RankTrace) -> SpanSet {
@@ -210,7 +209,6 @@ mod tests {
                     prop_assert!(seen.insert(*member), "{member:?} twice");
                 }
                 prop_assert!(one.timing.wait_ns.iter().all(|ns| *ns >= 0));
-                prop_assert!(one.exposed_wait_ns.iter().zip(&one.timing.wait_ns).all(|(exposed, wait)| *exposed >= 0 && exposed <= wait));
             }
             let alone: u64 = across.matching.alone.values().flat_map(|alone| alone.by_rank.values()).sum();
             prop_assert_eq!(seen.len() as u64 + alone, events.iter().map(|list| list.len() as u64).sum::<u64>());
@@ -220,7 +218,8 @@ mod tests {
             prop_assert!(groups.iter().all(|g| g.untimed == g.untimed_reasons.values().sum::<u64>()));
             let again = super::across(&traces, &events, &steps, &keys);
             prop_assert_eq!(groups, groups::groups(&again.measured, &lists, &[0, 1, 2]));
-            groups::step_waits(&across.measured, &keys[0], &[0, 1, 2]);
+            let waits = groups::step_waits(&across.measured, &across.compute, &keys[0], &[0, 1, 2]);
+            prop_assert!(waits.iter().all(|w| w.exposed_wait_ns >= 0 && w.exposed_wait_ns <= w.wait_ns && w.waited_for_ns >= 0));
             crate::collectives::warnings::warnings(&across, &traces, &events, &[]);
         }
     }

@@ -6,9 +6,10 @@ use super::events::Event;
 use super::matching::{Match, Method};
 use super::transfer::{Timing, Untimed, bandwidth};
 use crate::analysis::run::StepKey;
-use crate::model::{CommOp, Ns};
+use crate::model::{CommOp, Ns, Span};
 use crate::report::{CollectiveGroup, StepWait};
 use crate::stats;
+use crate::timeline::SpanSet;
 
 /// A match with its numbers.
 #[derive(Debug, Clone)]
@@ -19,8 +20,8 @@ pub struct Measured {
     pub step: Option<StepKey>,
     /// Its numbers.
     pub timing: Timing,
-    /// The part of each member's wait without a compute kernel beside it, ns; as long as `timing.wait_ns`.
-    pub exposed_wait_ns: Vec<Ns>,
+    /// When each member waited, in its report's own time; as long as `timing.wait_ns`.
+    pub waits: Vec<Span>,
     /// Ranks of the communicator, if known.
     pub n_ranks: Option<u32>,
 }
@@ -183,44 +184,45 @@ pub fn arrivals(measured: &[Measured], ranks: usize) -> Vec<Arrivals> {
     list
 }
 
-/// Sums over the collectives of one step on one rank.
+/// Waits of one rank in the collectives of one step.
 #[derive(Debug, Default)]
-struct Sums {
-    wait: Ns,
-    exposed: Ns,
+struct Waits {
+    own: Vec<Span>,
     last: u64,
-    /// Exposed waits of the other ranks for this one.
-    caused: HashMap<usize, Ns>,
+    /// Waits of each other rank for this one.
+    caused: HashMap<usize, Vec<Span>>,
 }
 
-/// Waiting of each rank in each step of the run: the sum over its matched collectives of which waits are known.
-/// A step without such a collective has no row.
-pub fn step_waits(measured: &[Measured], steps: &[StepKey], ranks: &[u32]) -> Vec<StepWait> {
+/// Waiting of each rank in each step of the run, in its matched collectives of which waits are known: time that several of them wait
+/// at once counts once. A step without such a collective has no row. `compute` is when each rank computes.
+pub fn step_waits(measured: &[Measured], compute: &[SpanSet], steps: &[StepKey], ranks: &[u32]) -> Vec<StepWait> {
     let index: HashMap<&StepKey, usize> = steps.iter().enumerate().map(|(i, key)| (key, i)).collect();
-    let mut sums: BTreeMap<(usize, usize), Sums> = BTreeMap::new();
+    let mut waits: BTreeMap<(usize, usize), Waits> = BTreeMap::new();
     for one in measured {
         let Some(&step) = one.step.as_ref().and_then(|key| index.get(key)) else { continue };
-        let timing = &one.timing;
-        for ((&(r, _), &wait), &exposed) in one.found.members.iter().zip(&timing.wait_ns).zip(&one.exposed_wait_ns) {
-            let own = sums.entry((step, r)).or_default();
-            own.wait = own.wait.saturating_add(wait);
-            own.exposed = own.exposed.saturating_add(exposed);
+        for (&(r, _), &wait) in one.found.members.iter().zip(&one.waits) {
+            waits.entry((step, r)).or_default().own.push(wait);
         }
-        let Some(last) = timing.last else { continue };
-        let late = sums.entry((step, one.found.members[last].0)).or_default();
+        let Some(last) = one.timing.last else { continue };
+        let late = waits.entry((step, one.found.members[last].0)).or_default();
         late.last += 1;
         for (position, &(r, _)) in one.found.members.iter().enumerate().filter(|(position, _)| *position != last) {
-            let caused = late.caused.entry(r).or_default();
-            *caused = caused.saturating_add(one.exposed_wait_ns.get(position).copied().unwrap_or(0));
+            late.caused.entry(r).or_default().extend(one.waits.get(position));
         }
     }
-    let row = |((step, r), sum): ((usize, usize), Sums)| StepWait {
-        step,
-        rank: ranks[r],
-        wait_ns: sum.wait,
-        exposed_wait_ns: sum.exposed,
-        waited_for_ns: sum.caused.into_values().max().unwrap_or(0),
-        last_count: sum.last,
+    let hidden = |r: usize, waits: &SpanSet| waits.spans().iter().map(|wait| compute[r].measure_in(*wait)).fold(0, Ns::saturating_add);
+    let exposed = |r: usize, waits: &SpanSet| waits.measure().saturating_sub(hidden(r, waits));
+    let row = |((step, r), waits): ((usize, usize), Waits)| {
+        let own = SpanSet::from_unsorted(waits.own);
+        let caused = waits.caused.into_iter().map(|(r, waits)| exposed(r, &SpanSet::from_unsorted(waits)));
+        StepWait {
+            step,
+            rank: ranks[r],
+            wait_ns: own.measure(),
+            exposed_wait_ns: exposed(r, &own),
+            waited_for_ns: caused.max().unwrap_or(0),
+            last_count: waits.last,
+        }
     };
-    sums.into_iter().map(row).collect()
+    waits.into_iter().map(row).collect()
 }

@@ -352,8 +352,13 @@ fn by_clock_in(ranks: &[RankEvents<'_>], clocks: &[RankClock], bucket: &Bucket, 
 const APART_RESIDUALS: i64 = 10;
 const APART_NS: i64 = 1_000_000;
 
+/// Kernels that send to each other and were in it at once are done with it this close to each other, ns, or within one part in
+/// this many of the shorter one: ranks of an AllToAll have unequal shares.
+const SENT_APART_NS: i64 = 100_000;
+const SENT_APART_PART: i64 = 4;
+
 /// Takes apart matches whose members surely did not run at the same time although ranks leave them together, and those that
-/// nothing but a stream's order holds together: sends and receives of more than two ranks look alike. True if there were any.
+/// nothing but a stream's order holds together: sends and receives look alike, those of two pairs too. True if there were any.
 pub fn check(ranks: &[RankEvents<'_>], communicators: &Communicators, clocks: &[RankClock], result: &mut Matching) -> bool {
     let two_ranks = communicators.size(None) == Some(2);
     let apart = |m: &Match| {
@@ -367,8 +372,15 @@ pub fn check(ranks: &[RankEvents<'_>], communicators: &Communicators, clocks: &[
             false
         } else if events().all(|(_, event)| event.leaves_together()) {
             between > doubt.saturating_mul(APART_RESIDUALS).saturating_add(APART_NS)
+        } else if between >= 0 {
+            m.role.is_some() && !two_ranks
         } else {
-            m.role.is_some() && !two_ranks && between >= 0
+            let latest_end = events().map(|(clock, event)| clock.common(event.end)).max().unwrap_or(0);
+            let shortest = events().map(|(_, event)| event.duration()).min().unwrap_or(0);
+            let close = SENT_APART_NS.max(shortest / SENT_APART_PART).saturating_add(doubt);
+            m.role.is_some()
+                && m.members.iter().all(|&(r, e)| ranks[r].events[e].op == CommOp::SendRecv)
+                && latest_end.saturating_sub(earliest_end) > close
         }
     };
     let (wrong, right): (Vec<Match>, Vec<Match>) = std::mem::take(&mut result.matches).into_iter().partition(apart);

@@ -16,6 +16,9 @@ const COMPARED: usize = 12;
 
 /// `nsysnccl report` of a run with everything that belongs to it; `None` if it would fail, or if a path cannot be printed as it is.
 pub fn report(run: &Run, paths: &[PathBuf]) -> Option<Vec<String>> {
+    if run.clash.is_some() {
+        return None;
+    }
     let step = match (&run.problem, &run.steps.problem) {
         (None, _) => None,
         // Where no range is a step, saying so helps.

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::numbers::{alone, has_log};
+use super::numbers::{alone, has_log, unconnected};
 use super::view::{Export, InspectorLog, NcclLogFile, Run, TopologyFile};
 use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
 use crate::model::RankSource;
-use crate::text::shorten;
+use crate::text::{shell_quote, shorten};
 use crate::units::{count, rank_list};
 use crate::warning::Severity;
 
@@ -84,6 +84,7 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
         ranks_missing(facts.run),
         rank_unknown(facts.run),
         steps(facts),
+        steps_differ(facts.run),
         few_steps(facts.run),
         processes_without_steps(facts.run),
         graphs(facts),
@@ -93,6 +94,7 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
         no_inspector(facts),
         inspector_ranks(facts),
         no_nccl_log(facts),
+        nccl_ranks(facts),
         no_topology(facts),
         topology_without_nvlink(facts.topology),
         versions(facts.exports),
@@ -108,7 +110,7 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
 }
 
 fn problem(run: &Run) -> Option<Finding> {
-    let problem = run.problem.as_ref().filter(|_| run.steps.problem.is_none())?;
+    let problem = run.clash.as_ref().or(run.problem.as_ref().filter(|_| run.steps.problem.is_none()))?;
     let advice = problem.advice.clone().unwrap_or_else(|| "Give the reports of one run only.".to_owned());
     Some(finding(
         "report-fails",
@@ -132,8 +134,17 @@ fn captured_apart(run: &Run) -> Option<Finding> {
 }
 
 fn ranks_missing(run: &Run) -> Option<Finding> {
-    let world = run.world_size.filter(|_| !run.ranks_missing.is_empty())?;
-    let missing = rank_list(&run.ranks_missing);
+    let talks_alone = run.ranks.len() == 1 && run.ranks.iter().any(|rank| rank.comm_kernels > 0);
+    let title = match (run.world_size, run.ranks_missing.as_slice()) {
+        (Some(world), [one]) => format!("The run has {world} ranks; one is not here: rank {one}."),
+        (Some(world), [_, ..]) => format!("The run has {world} ranks; these are not here: rank {}.", rank_list(&run.ranks_missing)),
+        (Some(world), []) if run.misses_ranks() => {
+            let here = if run.ranks.len() == 1 { "one is".to_owned() } else { format!("{} are", run.ranks.len()) };
+            format!("The run has {world} ranks; {here} here, and nothing says which.")
+        }
+        (None, _) if talks_alone => "One rank is here, and it communicates: others are not.".to_owned(),
+        _ => return None,
+    };
     let across = if run.ranks.len() > 1 {
         "The step time of the run is that of the slowest rank here, the rank that the others wait for may be one that is not, and bandwidths are null on communicators that are not whole."
     } else {
@@ -142,10 +153,7 @@ fn ranks_missing(run: &Run) -> Option<Finding> {
     Some(finding(
         "ranks-missing",
         Severity::Medium,
-        format!(
-            "The run has {world} ranks; {} here: rank {missing}.",
-            if run.ranks_missing.len() == 1 { "one is not" } else { "these are not" }
-        ),
+        title,
         (&["steps", "across", "bandwidth"], across),
         "Add their exports; every rank writes one with torchrun --no-python nsys profile --output=NAME_%q{RANK} (or srun nsys profile --output=NAME_%q{SLURM_PROCID}).",
     ))
@@ -172,7 +180,10 @@ fn steps(facts: &Facts<'_>) -> Option<Finding> {
     let costs: (&[&str], &str) = (&["steps"], "The whole capture is one step: no time per step, no median, no verdict of compare.");
     if let Some(problem) = &run.steps.problem {
         let advice = match &run.steps.proposal {
-            Some(_) => "The command below names the range that looks most like one; --step takes any regular expression.".to_owned(),
+            Some(_) if run.command.is_some() => {
+                "The command below names the range that looks most like one; --step takes any regular expression.".to_owned()
+            }
+            Some(proposal) => format!("Name the range that is a step, for example --step {}.", shell_quote(proposal)),
             None => format!("Capture again and {annotate}; {kernel}."),
         };
         let costs: (&[&str], &str) =
@@ -201,6 +212,24 @@ fn steps(facts: &Facts<'_>) -> Option<Finding> {
         )),
         _ => None,
     }
+}
+
+fn steps_differ(run: &Run) -> Option<Finding> {
+    let (common, others) = (run.steps.count?, run.steps.on_some_ranks);
+    let (severity, there) = match common {
+        0 => (Severity::High, "none is on every rank".to_owned()),
+        1 => (Severity::Medium, "1 is on every rank".to_owned()),
+        n => (Severity::Medium, format!("{} are on every rank", count(n as u64))),
+    };
+    (others > 0).then(|| {
+        finding(
+            "steps-differ",
+            severity,
+            format!("Ranks hold different steps: {there}, {} on some only.", count(others as u64)),
+            (&["steps", "shares", "copies", "across"], "A step that is not on every rank is left out of the run's figures."),
+            "Capture the same steps on every rank: let all ranks call cudaProfilerStart at the same step.",
+        )
+    })
 }
 
 fn few_steps(run: &Run) -> Option<Finding> {
@@ -335,7 +364,7 @@ fn inspector_ranks(facts: &Facts<'_>) -> Option<Finding> {
         finding(
             "inspector-log-missing",
             Severity::Info,
-            format!("Rank {} wrote no Inspector log, although others did.", rank_list(&without)),
+            format!("There is no Inspector log of rank {}, although there is of others.", rank_list(&without)),
             (&["inspector"], "Its kernels are not paired, and waiting in the rest of the run is not known."),
             "Look for <host>-pid<pid>.log in NCCL_INSPECTOR_DUMP_DIR of that rank; a process that ends within the dump interval (NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS) after its last operation loses it.",
         )
@@ -356,6 +385,19 @@ fn no_nccl_log(facts: &Facts<'_>) -> Option<Finding> {
         let advice = "Run with NCCL_DEBUG=INFO; where NCCL_DEBUG_SUBSYS is set, it needs INIT and P2P,SHM,NET. Connections are printed at their first use.";
         Some(finding("nccl-log-without-channels", Severity::Info, "The NCCL log names no channel.", costs, advice))
     }
+}
+
+fn nccl_ranks(facts: &Facts<'_>) -> Option<Finding> {
+    let without = unconnected(facts.run, facts.nccl_logs);
+    (!without.is_empty()).then(|| {
+        finding(
+            "nccl-log-missing",
+            Severity::Info,
+            format!("No NCCL log names a connection of rank {}, although one does of others.", rank_list(&without)),
+            (&["transport"], "Which transport it sends by is not known."),
+            "With NCCL_DEBUG_FILE=nccl.%h.%p.log every process writes a file of its own: give all of them to --nccl-log.",
+        )
+    })
 }
 
 fn no_topology(facts: &Facts<'_>) -> Option<Finding> {

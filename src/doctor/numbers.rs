@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::view::{Export, InspectorLog, NcclLogFile, Rank, Run};
+use super::view::{Export, InspectorLog, NcclLogFile, Rank, Run, Writer};
 use crate::ingest::nsys::file_name;
+use crate::merge::collect::may_be_one_host;
 use crate::units::rank_list;
 
 /// Whether a report has a number.
@@ -43,6 +44,8 @@ pub struct Number {
     /// Why not, or why only in part, as a clause; for what is there where it comes from, where that is not obvious.
     pub why: Option<String>,
 }
+
+const NO_COMMON_STEP: &str = "no step is on every rank";
 
 /// A state with its reason.
 type Judged = (State, Option<String>);
@@ -118,6 +121,7 @@ fn steps(run: &Run, exports: &[Export]) -> Judged {
         Some(_) if exports.iter().all(|export| export.rows.api_calls == 0) => {
             null("no CUDA API calls: nothing says which step launched what")
         }
+        Some(_) if run.steps.count == Some(0) => null(NO_COMMON_STEP),
         Some(_) if source != "default" => weaker(format!("by a guess ({source})")),
         Some(_) => match run.steps.count {
             Some(count) => from(&crate::units::plural(count, "step")),
@@ -129,6 +133,8 @@ fn steps(run: &Run, exports: &[Export]) -> Judged {
 fn shares(run: &Run) -> Judged {
     if has_graphs(run) {
         weaker("what runs inside CUDA graphs is unknown: times are lower bounds, ratios null")
+    } else if run.steps.count == Some(0) {
+        weaker("of each rank only: no step is on every rank")
     } else if communicating(run) == 0 && alone(run) {
         from("one rank: communication is 0")
     } else if communicating(run) == 0 {
@@ -139,7 +145,11 @@ fn shares(run: &Run) -> Judged {
 }
 
 fn copies(run: &Run) -> Judged {
-    if has_graphs(run) { weaker("copies inside CUDA graphs are not seen") } else { measured() }
+    match run.steps.count {
+        _ if has_graphs(run) => weaker("copies inside CUDA graphs are not seen"),
+        Some(0) => weaker("of each rank only: no step is on every rank"),
+        _ => measured(),
+    }
 }
 
 fn across(run: &Run) -> Judged {
@@ -148,15 +158,16 @@ fn across(run: &Run) -> Judged {
         0 if alone(run) => null("one rank: it waits for nobody"),
         0 => null("no communication kernel"),
         1 => null("only one rank that communicates: nothing to match it with"),
+        _ if run.steps.count == Some(0) => null(NO_COMMON_STEP),
         _ if run.captured_apart.is_some() => weaker("the ranks were captured at different times: it means nothing"),
-        _ if !run.ranks_missing.is_empty() => weaker("among the ranks that are here; the last one may be another"),
+        _ if run.misses_ranks() => weaker("among the ranks that are here; the last one may be another"),
         _ => measured(),
     }
 }
 
 fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judged {
     match across(run) {
-        (State::Null, _) if alone(run) => return null("one rank: no collective"),
+        (State::Null, _) if alone(run) && communicating(run) == 0 => return null("one rank: no collective"),
         (State::Null, why) => return (State::Null, why),
         _ => {}
     }
@@ -178,7 +189,8 @@ fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judg
 
 /// True if the rank's process logged operations with Inspector.
 pub fn has_log(inspector: &[&InspectorLog], rank: &Rank) -> bool {
-    inspector.iter().flat_map(|log| &log.writers).any(|writer| writer.pid == Some(rank.pid) && writer.operations > 0)
+    let wrote = |writer: &&Writer| writer.pid == Some(rank.pid) && may_be_one_host(rank.hostname.as_deref(), &writer.hostname);
+    inspector.iter().flat_map(|log| &log.writers).filter(wrote).any(|writer| writer.operations > 0)
 }
 
 fn beside(run: &Run, inspector: &[&InspectorLog]) -> Judged {
@@ -197,7 +209,21 @@ fn beside(run: &Run, inspector: &[&InspectorLog]) -> Judged {
     }
 }
 
+/// Communicating ranks of which no NCCL log names a connection, although one does of others.
+pub fn unconnected(run: &Run, nccl_logs: &[&NcclLogFile]) -> Vec<u32> {
+    let is_named = |rank: &&Rank| nccl_logs.iter().any(|log| log.connected.contains(&rank.pid));
+    let talking = || run.ranks.iter().filter(|rank| rank.comm_kernels > 0);
+    if !talking().any(|rank| is_named(&rank)) {
+        return Vec::new();
+    }
+    talking().filter(|rank| !is_named(rank)).map(|rank| rank.rank).collect()
+}
+
 fn transport(run: &Run, nccl_logs: &[&NcclLogFile]) -> Judged {
+    let unconnected = unconnected(run, nccl_logs);
+    if !unconnected.is_empty() {
+        return weaker(format!("no NCCL log names a connection of rank {}", rank_list(&unconnected)));
+    }
     match (nccl_logs.iter().any(|log| log.connections > 0), &run.topology) {
         (true, Some(_)) => measured(),
         (true, None) => weaker("what is used, not what would be possible: no topology"),

@@ -14,7 +14,7 @@ use crate::ingest::nsys::{self, Candidate, NsysReport};
 use crate::ingest::{communicators, ranks};
 use crate::merge::collect::may_be_one_host;
 use crate::merge::parts::logged_id;
-use crate::model::RankTrace;
+use crate::model::{Range, RankTrace};
 use crate::pipeline::{self, CapturedAt, StepChoice, StepKind, StepRule};
 use crate::steps::select;
 use crate::{Error, Result};
@@ -61,13 +61,11 @@ fn member(path: PathBuf, mut contents: Contents) -> Member {
     let mut comms = BTreeSet::new();
     for candidate in &mut contents.report.candidates {
         let trace = &mut candidate.trace;
-        comms.extend(trace.nccl.iter().chain(&trace.gpu_operations).filter_map(|call| call.comm));
-        comms.extend(trace.comm_inits.iter().map(|init| init.comm));
+        comms.extend(pipeline::communicators(trace));
         // What they say is counted; there may be very many.
         trace.gpu_operations.clear();
         trace.nccl.clear();
     }
-    comms.remove(&0);
     let spans = || contents.work.iter().filter_map(|work| work.span);
     let extent = spans().map(|span| span.0).min().zip(spans().map(|span| span.1).max());
     let captured =
@@ -227,12 +225,14 @@ struct Reading {
     rule: Option<StepRule>,
     steps: Steps,
     problem: Option<Error>,
+    clash: Option<Error>,
     without_steps: usize,
 }
 
 fn run(members: Vec<Member>, at: usize, all: &[Identity], beside: &Beside<'_>) -> Result<(Run, Vec<Export>)> {
     let identity = &all[at];
     let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
+    let comms: Vec<BTreeSet<u64>> = members.iter().map(|member| member.comms.clone()).collect();
     let (contents, exports): (Vec<Contents>, Vec<Export>) = members.into_iter().map(|member| (member.contents, member.view)).unzip();
     let mut reading = read(contents, &paths)?;
     let inspector: Vec<&InspectorLog> = beside.inspector.iter().filter(|log| writers_of(log, all).contains(&at)).collect();
@@ -242,14 +242,15 @@ fn run(members: Vec<Member>, at: usize, all: &[Identity], beside: &Beside<'_>) -
     let logged = inspector.iter().flat_map(|log| &log.writers).map(|writer| writer.n_ranks);
     let world_size = reading.traces.iter().filter_map(|trace| trace.world_size).chain(logged).max();
     let span = |trace: &RankTrace| reading.work.get(&key(trace)).and_then(|work| work.span);
-    let captured = reading.traces.iter().filter_map(|trace| CapturedAt::new(trace, span(trace)?)).collect();
+    let comms = |trace: &RankTrace| comms.get(trace.input).cloned().unwrap_or_default();
+    let captured = reading.traces.iter().filter_map(|trace| CapturedAt::new(trace, span(trace)?, comms(trace))).collect();
     let ranks: Vec<Rank> = reading.traces.iter().map(|trace| rank(trace, &reading)).collect();
     let traced = reading.traces.iter().filter_map(|trace| trace.world_size).max();
     let mut run = Run {
         name: identity.shown.clone(),
         reports: paths.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
         world_size,
-        ranks_missing: world_size.map_or_else(Vec::new, |world| pipeline::absent_ranks(world, ranks.iter().map(|rank| rank.rank))),
+        ranks_missing: world_size.map_or_else(Vec::new, |world| pipeline::absent_ranks(world, &reading.traces)),
         captures_miss_ranks: traced.is_some_and(|world| world as usize > ranks.len()),
         ranks,
         whole_communicators: whole_communicators(&reading.traces),
@@ -261,6 +262,7 @@ fn run(members: Vec<Member>, at: usize, all: &[Identity], beside: &Beside<'_>) -
         topology: topology.map(|topology| topology.path.clone()),
         numbers: Vec::new(),
         problem: reading.problem.as_ref().map(Unusable::from),
+        clash: reading.clash.as_ref().map(Unusable::from),
         command: None,
     };
     run.numbers = numbers::of(&run, &exports, &inspector, &nccl_logs);
@@ -345,20 +347,39 @@ fn read(contents: Vec<Contents>, paths: &[PathBuf]) -> Result<Reading> {
         Some(rule) => pipeline::with_steps(candidates, rule, &mut left_out),
         None => candidates,
     };
-    let traces = match ranks::assign(candidates.clone(), None) {
-        Ok((traces, _)) => traces,
-        Err(error) => {
-            problem = problem.or(Some(error));
-            one_by_one(candidates)
-        }
+    let (traces, clash) = match ranks::assign(candidates.clone(), None) {
+        Ok((traces, _)) => (traces, None),
+        Err(error) => (one_by_one(candidates), Some(error)),
     };
+    let problem = problem.or_else(|| clash.clone());
     if matches!(rule, Some(StepRule { kind: StepKind::Ranges, .. })) {
-        let selected: Vec<select::Selection> = traces.iter().map(|trace| select::select(&trace.ranges)).collect();
-        steps.count = selected.iter().map(|selection| selection.ranges.len()).min();
-        let first = traces.first().zip(selected.first().and_then(|selection| selection.ranges.first()));
-        steps.first = first.map(|(trace, range)| trace.names.get(range.name).to_owned());
+        count_steps(&traces, &mut steps);
     }
-    Ok(Reading { traces, work, rule, steps, problem, without_steps: left_out.len() })
+    Ok(Reading { traces, work, rule, steps, problem, clash, without_steps: left_out.len() })
+}
+
+/// Steps are the same where text and occurrence agree, as in a report.
+fn count_steps(traces: &[RankTrace], steps: &mut Steps) {
+    let keys: Vec<Vec<(&str, usize)>> = traces.iter().map(step_keys).collect();
+    let mut ranks: BTreeMap<(&str, usize), usize> = BTreeMap::new();
+    keys.iter().flatten().for_each(|key| *ranks.entry(*key).or_default() += 1);
+    let everywhere = |key: &&(&str, usize)| ranks.get(*key) == Some(&traces.len());
+    let common: Vec<&(&str, usize)> = keys.first().into_iter().flatten().filter(everywhere).collect();
+    steps.on_some_ranks = ranks.len() - common.len();
+    steps.count = Some(common.len());
+    steps.first = common.first().map(|key| key.0.to_owned());
+}
+
+/// Text and occurrence of each step of a rank.
+fn step_keys(trace: &RankTrace) -> Vec<(&str, usize)> {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let key = |range: &Range| {
+        let text = trace.names.get(range.name);
+        let count = seen.entry(text).or_default();
+        *count += 1;
+        (text, *count - 1)
+    };
+    select::select(&trace.ranges).ranges.iter().map(key).collect()
 }
 
 fn apart(contents: Vec<Contents>) -> (Vec<NsysReport>, Vec<Vec<Work>>) {

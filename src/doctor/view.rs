@@ -53,7 +53,7 @@ pub struct Run {
     pub ranks: Vec<Rank>,
     /// Ranks of the run; `None` if nothing says it.
     pub world_size: Option<u32>,
-    /// Ranks that are in none of the exports.
+    /// Ranks that are in none of the exports; empty if nothing says which ranks those in the exports are.
     pub ranks_missing: Vec<u32>,
     /// Communicators of several ranks, made during the capture or named by a log, whose ranks are all here.
     pub whole_communicators: usize,
@@ -76,9 +76,19 @@ pub struct Run {
     pub numbers: Vec<Number>,
     /// What `report` would fail with.
     pub problem: Option<Unusable>,
+    /// Two ranks of one number: what `report` would fail with once it is told what a step is.
+    #[serde(skip)]
+    pub clash: Option<Unusable>,
     /// The command to run, one word each as a shell takes them; `None` where `report` would fail, or where a name of a file cannot be
     /// printed.
     pub command: Option<Vec<String>>,
+}
+
+impl Run {
+    /// True if ranks of the run are in none of the exports.
+    pub fn misses_ranks(&self) -> bool {
+        !self.ranks_missing.is_empty() || self.world_size.is_some_and(|world| world as usize > self.ranks.len())
+    }
 }
 
 /// One rank of a run.
@@ -119,10 +129,12 @@ pub struct Steps {
     pub pattern: Option<String>,
     /// Why this one.
     pub source: Option<String>,
-    /// Text of the first step.
+    /// Text of the first step that every rank has.
     pub first: Option<String>,
     /// Steps that every rank has.
     pub count: Option<usize>,
+    /// Steps that only some ranks have.
+    pub on_some_ranks: usize,
     /// Why no range is a step.
     pub problem: Option<String>,
     /// A pattern that gives steps where the rules find none.
@@ -253,6 +265,9 @@ pub struct NcclLogFile {
     /// The pids of `processes`.
     #[serde(skip)]
     pub pids: BTreeSet<u32>,
+    /// The pids of processes of which it names connections.
+    #[serde(skip)]
+    pub connected: BTreeSet<u32>,
     /// All of it.
     #[serde(skip)]
     pub log: NcclLog,
@@ -272,6 +287,7 @@ impl NcclLogFile {
             n_ranks: log.processes.iter().flat_map(|process| &process.comms).map(|comm| comm.n_ranks).max(),
             connections: log.processes.iter().map(|process| process.links.len() as u64).sum(),
             pids: with_comms().map(|process| process.pid).collect(),
+            connected: log.processes.iter().filter(|process| !process.links.is_empty()).map(|process| process.pid).collect(),
             log,
         }
     }

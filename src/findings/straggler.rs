@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Draft, is_whole, ms, percent, period, severity};
 use crate::analysis::run;
+use crate::classify;
 use crate::model::{CommOp, Metric};
-use crate::report::{RankReport, RankStep, Report};
+use crate::report::{CollectiveGroup, RankReport, RankStep, Report};
 use crate::stats;
 use crate::warning::Finding;
 
@@ -97,8 +98,9 @@ pub fn find(report: &Report) -> Option<Straggler> {
     let excesses = CAUSES.into_iter().map(|(cause, metric)| (cause, excess(report, late.rank, metric, &late_in).unwrap_or(0.0)));
     let (cause, excess) = excesses.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let cause = if excess >= EXPLAINS * in_one { cause } else { Cause::Unknown };
-    if cause == Cause::Unknown && is_whole(report) {
-        // One window holds the start of the capture too, at which ranks wait because profilers start at different times.
+    // One window holds the start of the capture too, at which ranks wait because profilers start at different times. In a pipeline
+    // some stage is last by design: that is the bubble.
+    if cause == Cause::Unknown && (is_whole(report) || is_pipeline(report)) {
         return None;
     }
     Some(Straggler { rank: late.rank, cost, some_steps, cause, excess })
@@ -215,8 +217,10 @@ pub fn jitter(report: &Report) -> Option<Finding> {
     if share < MIN_JITTER || most.2 < FEWEST_ORDERED {
         return None;
     }
+    let pipeline = is_pipeline(report);
+    let why = if pipeline { "as stages of a pipeline do" } else { "and no single rank is late" };
     let title = format!(
-        "Ranks wait {} {} for each other ({} of the step), and no single rank is late: the one that is last most often, rank {}, is so at {} of {} collectives.",
+        "Ranks wait {} {} for each other ({} of the step), {why}: the one that is last most often, rank {}, is so at {} of {} collectives.",
         ms(waiting),
         period(report).each,
         percent(share),
@@ -230,20 +234,18 @@ pub fn jitter(report: &Report) -> Option<Finding> {
         .with("last_count", most.0)
         .with("ordered_count", most.2)
         .costs(share);
-    Some(draft.advice(if mostly_sends(report) {
+    Some(draft.advice(if pipeline {
         "In a pipeline this is the bubble, in which stages wait for each other's sends: more micro-batches, an interleaved schedule, or stages of equal length make it smaller."
     } else {
         "Work varies from step to step on every rank: uneven batches or sequence lengths, host noise, garbage collection at different times."
     }))
 }
 
-/// True if ranks wait for sends more than in all other operations.
-fn mostly_sends(report: &Report) -> bool {
-    let waited = |sends: bool| -> f64 {
-        let groups = report.collectives.iter().filter(|group| (group.op == CommOp::SendRecv.label()) == sends);
-        groups.map(|group| group.count as f64 * group.wait_ns.values().sum::<i64>() as f64).sum()
-    };
-    waited(true) > waited(false)
+/// True if ranks send to each other in pairs, as stages of a pipeline do, whether or not it is known which pairs.
+fn is_pipeline(report: &Report) -> bool {
+    let sends = CommOp::SendRecv.label();
+    let several = |group: &CollectiveGroup| group.op == sends && group.ranks.len() > 2;
+    report.kernels.comm.iter().any(|kernel| classify::op(&kernel.name) == Some(CommOp::SendRecv)) && !report.collectives.iter().any(several)
 }
 
 /// Ranks that do not compute equally long, where no rank is known to be late: else that one's lateness is what the step takes

@@ -30,6 +30,8 @@ pub fn assign(candidates: Vec<Candidate>, rank_regex: Option<&str>) -> Result<(V
     let mut unnumbered: Vec<RankTrace> = Vec::new();
     for Candidate { mut trace, clues } in candidates {
         let alone_in_report = in_report[&trace.input] == 1;
+        // Where a report holds more ranks than its environment says, that one counts launchers (SLURM_NTASKS around torchrun).
+        trace.world_size = trace.world_size.filter(|&world| world as usize >= in_report[&trace.input]);
         let alone_in_process = in_process[&(trace.input, trace.pid)] == 1;
         let from_name = || alone_in_report.then(|| number_in(&pattern, &trace.report)).flatten();
         let found = None

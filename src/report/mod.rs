@@ -290,8 +290,8 @@ pub struct StepWait {
     pub step: usize,
     /// Rank.
     pub rank: u32,
-    /// Sum of its waits over the matched collectives of the step (own duration minus transfer; of those that ranks do not leave together
-    /// the time from its arrival to the last one), ns.
+    /// Time in which it waited in a matched collective of the step, or in several at once (own duration minus transfer; of those that
+    /// ranks do not leave together the time from its arrival to the last one), ns.
     pub wait_ns: i64,
     /// The part of it without a compute kernel beside it, ns.
     pub exposed_wait_ns: i64,

@@ -10,6 +10,7 @@ mod cluster;
 mod many;
 mod matching;
 mod nccl_log;
+mod pipelines;
 mod send_recv;
 mod stragglers;
 mod tracing;

@@ -251,3 +251,26 @@ fn uneven_compute_without_a_straggler() {
     assert_eq!((of("slowest_rank"), of("fastest_rank")), (0, 2));
     assert_eq!((of("max_compute_ns"), of("min_compute_ns"), of("mean_compute_ns")), (60 * MS, 40 * MS, 50 * MS));
 }
+
+// rank 0   compute |AR on stream 20   |
+//                  |AR on stream 30     |     two communicators wait at once, 40 ms of the same time
+// rank 1   compute  compute 40 |AR    |
+#[test]
+fn waiting_twice_at_once_is_waiting_once() {
+    let mut cluster = Cluster::new(2);
+    for i in 0..10 {
+        cluster.step(&format!("step {i}"), at(i) - 2 * MS..at(i) + 95 * MS);
+        for rank in &mut cluster.ranks {
+            let arrival = at(i) + if rank.rank == 1 { 60 } else { 20 } * MS;
+            rank.compute(at(i)..arrival);
+            rank.collective(&ALL_REDUCE, arrival..at(i) + 62 * MS);
+            rank.collective(&ALL_REDUCE.on(5, 30), arrival + 10 * US..at(i) + 63 * MS);
+            rank.compute(at(i) + 63 * MS..at(i) + 100 * MS);
+        }
+    }
+    let report = cluster.finish();
+    // From 20 ms to 60.01 ms.
+    assert!(report.waits.iter().filter(|w| w.rank == 0).all(|w| (w.wait_ns, w.exposed_wait_ns) == (40_010 * US, 40_010 * US)));
+    assert_eq!(rank(&report, 0).wait_ns_per_step, Some(40_010 * US));
+    assert_eq!(fact(straggler(&report), "others_wait_ns_per_step"), 40_010 * US);
+}

@@ -376,6 +376,22 @@ fn two_of_eight_ranks_are_reported_and_the_others_named() {
     assert!(missing.message.contains("0, 1, 3, 4, 6, 7"), "{}", missing.message);
 }
 
+// nsys around torchrun on one of two nodes: the environment is srun's, which started two launchers. This node's has three ranks, and
+// how many the run has is not known.
+#[test]
+fn launchers_are_not_counted_as_ranks() {
+    let report = of(|r| {
+        r.env("SLURM_NTASKS", "2");
+        for pid in [7, 8, 9] {
+            let main = thread(pid, pid);
+            r.range(main, "step 1", 100..200);
+            r.kernel(GEMM, stream(7), 1000..1400, main.at(110));
+        }
+    });
+    assert_eq!((report.ranks.len(), report.summary.world_size), (3, None));
+    assert!(report.warnings.iter().all(|warning| warning.code != "ranks-missing"), "{:?}", report.warnings);
+}
+
 // One report, two processes with equal correlation, stream and context ids; process 8's kernels are ten times as long.
 #[test]
 fn equal_correlation_ids_of_two_processes_are_kept_apart() {

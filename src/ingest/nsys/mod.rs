@@ -146,7 +146,8 @@ fn candidate(
         mpi: meta.mpi_ranks.get(&key.process).copied(),
         nccl: largest.map(|init| init.rank),
         environment: meta.rank,
-        world_size: meta.world_size.or(largest.map(|init| init.n_ranks)),
+        // No communicator has more ranks than the run.
+        world_size: meta.world_size.max(largest.map(|init| init.n_ranks)),
     };
     let (gpu, gpu_uuid) = meta.gpu(pid, key.device).map_or((None, None), |gpu| (Some(gpu.model), gpu.uuid));
     let trace = RankTrace {

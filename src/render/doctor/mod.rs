@@ -134,12 +134,12 @@ fn headline(view: &Examination) -> Vec<String> {
 /// `2 of 8 ranks, 5 steps from “Batch 5” on`.
 fn extent(run: &Run) -> String {
     let ranks = match run.world_size {
-        Some(world) if world as usize != run.ranks.len() => format!("{} of {world} ranks", run.ranks.len()),
+        Some(world) if world as usize > run.ranks.len() => format!("{} of {world} ranks", run.ranks.len()),
         _ => units::plural(run.ranks.len(), "rank"),
     };
     let steps = match (run.steps.count, &run.steps.first) {
         (Some(count), Some(first)) => format!("{} from “{first}” on", units::plural(count, "step")),
-        (Some(count), None) => units::plural(count, "step"),
+        (Some(_), None) => "no step that every rank has".to_owned(),
         (None, _) => "the whole capture as one step".to_owned(),
     };
     format!("{ranks}, {steps}")
