@@ -32,6 +32,8 @@ struct Key {
     comm: Option<u64>,
     bytes: Option<u64>,
     ranks: Vec<u32>,
+    /// Of sends that go one way only: the rank that sends.
+    from: Option<u32>,
     method: Method,
 }
 
@@ -52,6 +54,7 @@ pub fn groups(measured: &[Measured], events: &[&[Event]], ranks: &[u32]) -> Vec<
             comm: same(|e| e.comm),
             bytes: size(op, members.iter().map(of)),
             ranks: members.iter().map(|&(r, _)| ranks[r]).collect(),
+            from: sender(members, events).map(|r| ranks[r]),
             method: one.found.method,
         };
         by_key.entry(key).or_default().push(one);
@@ -59,6 +62,14 @@ pub fn groups(measured: &[Measured], events: &[&[Event]], ranks: &[u32]) -> Vec<
     let mut list: Vec<(Ns, CollectiveGroup)> = by_key.into_iter().map(|(key, calls)| group(key, &calls, events)).collect();
     list.sort_by_key(|(total, _)| std::cmp::Reverse(*total));
     list.into_iter().map(|(_, group)| group).collect()
+}
+
+/// Which of two members sends, if the other only receives: there and back are different things to wait for.
+fn sender(members: &[(usize, usize)], events: &[&[Event]]) -> Option<usize> {
+    let &[(a, i), (b, j)] = members else { return None };
+    let one_way = |from: &Event, to: &Event| from.receives == 0 && to.sends == 0 && from.sends > 0 && to.receives > 0;
+    let (first, second) = (&events[a][i], &events[b][j]);
+    one_way(first, second).then_some(a).or_else(|| one_way(second, first).then_some(b))
 }
 
 /// The size of a collective. NCCL wants the same count and type of every rank, so where it is known on some ranks (one wrote a log, another
@@ -98,6 +109,7 @@ fn group(key: Key, calls: &[&Measured], events: &[&[Event]]) -> (Ns, CollectiveG
     let group = CollectiveGroup {
         op: key.op.label().to_owned(),
         comm_id: key.comm.map(|id| format!("0x{id:016x}")),
+        from_rank: key.from,
         n_ranks,
         bytes: key.bytes,
         count: calls.len() as u64,

@@ -8,6 +8,7 @@ use crate::classify;
 use crate::model::{CommOp, Metric};
 use crate::report::{CollectiveGroup, RankReport, RankStep, Report};
 use crate::stats;
+use crate::text;
 use crate::warning::Finding;
 
 /// A rank is named only if this share of all waiting is for it.
@@ -152,6 +153,16 @@ impl Straggler {
                 percent(share),
                 period.of
             ),
+            // A rank can be waited for long where it is not last more often than others are.
+            None if 2 * last <= ordered => format!(
+                "{} for rank {}: {up_to}{} {} ({} {}).",
+                text::capitalised(others),
+                self.rank,
+                ms(self.cost),
+                period.median,
+                percent(share),
+                period.of
+            ),
             None => format!(
                 "Rank {} arrives last at {last} of {ordered} collectives and {others} for it: {up_to}{} {} ({} {}).",
                 self.rank,
@@ -169,7 +180,7 @@ impl Straggler {
             .with("ordered_count", ordered)
             .with("others_wait_ns_per_step", ns(self.cost))
             .with("cause", self.cause.label())
-            .with("cause_excess_ns_per_step", ns(self.excess))
+            .with(if self.some_steps.is_some() { "cause_excess_in_late_steps_ns" } else { "cause_excess_ns_per_step" }, ns(self.excess))
             .costs(share);
         Some(draft.advice(self.cause.advice()))
     }

@@ -243,6 +243,8 @@ pub struct CollectiveGroup {
     pub comm_id: Option<String>,
     /// Ranks that took part.
     pub ranks: Vec<u32>,
+    /// Of sends that go one way only: the rank that sends.
+    pub from_rank: Option<u32>,
     /// Ranks of the communicator; `None` if nothing says how many.
     pub n_ranks: Option<u32>,
     /// Payload bytes as logged.

@@ -66,17 +66,18 @@ fn the_transfer_begins_when_both_are_there() {
         let of = |i: usize| (one[i][kernel].1 + ahead).max(zero[i][kernel].1) - (one[i][kernel].0 + ahead).max(zero[i][kernel].0);
         (0..STEPS).map(of).collect::<Vec<i64>>()
     };
-    // Sends there and back share a communicator; the exchange in one kernel has another.
-    let expected = [(20, median([transfer(0), transfer(BACK)].concat())), (10, median(transfer(2)))];
+    // There, back, and both ways in one kernel.
+    let expected = [(Some(0), median(transfer(0))), (Some(1), median(transfer(BACK))), (None, median(transfer(2)))];
     let report = report(&[file(0), file(1)]);
-    let sends: Vec<_> = report.collectives.iter().filter(|group| group.op == "SendRecv").collect();
-    let found = |count: u64| sends.iter().find(|group| group.count == count).expect("a group");
-    for (count, transfer) in expected {
-        let group = found(count);
-        assert_eq!((group.bytes, group.untimed), (Some(67_108_864), 0));
+    for (from, transfer) in expected {
+        let group = report.collectives.iter().find(|group| group.op == "SendRecv" && group.from_rank == from).expect("a group");
+        assert_eq!((group.count, group.bytes, group.untimed), (10, Some(67_108_864), 0));
         assert!((group.transfer_ns.expect("timed") - transfer).abs() < 5_000, "{:?} instead of {transfer}", group.transfer_ns);
         // Bytes of the payload over the transfer; busbw is the same for a send.
         let gbs = 67_108_864.0 / transfer as f64;
         assert!(group.busbw_gbs.is_some_and(|found| (found / gbs - 1.0).abs() < 0.03), "{:?} instead of {gbs}", group.busbw_gbs);
+        // Only what is sent back is waited for.
+        let most = group.wait_ns.values().copied().max().expect("waits");
+        assert!(if from == Some(1) { (7_900_000..8_100_000).contains(&most) } else { most < 100_000 }, "{from:?}: {most}");
     }
 }

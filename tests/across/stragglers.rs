@@ -128,7 +128,7 @@ fn a_rank_that_is_late_in_some_steps() {
     let report = run(2, |rank, i, t| if rank.rank == 1 && i % 3 == 1 { t + 30 * MS } else { t });
     let late = straggler(&report);
     assert_eq!((fact(late, "rank"), late.evidence["cause"].as_str()), (1, Some("idle")));
-    assert_eq!((fact(late, "others_wait_ns_per_step"), fact(late, "cause_excess_ns_per_step")), (9 * MS, 30 * MS));
+    assert_eq!((fact(late, "others_wait_ns_per_step"), fact(late, "cause_excess_in_late_steps_ns")), (9 * MS, 30 * MS));
     let expected =
         "Rank 1 is late in 3 of 10 steps: the other rank waits for it 30.0 ms there, 9.00 ms a step on average (9.0 % of the step).";
     assert!(late.title.starts_with(expected), "{}", late.title);

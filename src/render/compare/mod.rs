@@ -9,6 +9,7 @@ use super::table::Tone;
 use super::view::notes;
 use super::{Format, Style, html, json, markdown, terminal, units};
 use crate::compare::{BaselineSource, Comparison, ONE_CAPTURE, Remark, Scaling, Variant, Verdict, interval_meaning, interval_sentence};
+use crate::text;
 
 /// Variants of which the headline says more than the name.
 const EXPLAINED: usize = 3;
@@ -112,7 +113,7 @@ fn headline(comparison: &Comparison) -> Vec<String> {
             (!names.is_empty()).then(|| format!("{}: {}", verdict.label(), names.join(", ")))
         })
         .collect();
-    sentences.extend((!counts.is_empty()).then(|| format!("{}.", capitalised(&counts.join("; ")))));
+    sentences.extend((!counts.is_empty()).then(|| format!("{}.", text::capitalised(&counts.join("; ")))));
     sentences.extend(other_work(comparison));
     sentences.extend(gate(comparison));
     sentences
@@ -187,7 +188,7 @@ fn gate(comparison: &Comparison) -> Option<String> {
     }
     Some(match gate.failed.as_slice() {
         [] => format!("Gate {}. More captures of each side would tell.", parts.join("; ")),
-        _ => format!("Gate failed. {}.", capitalised(&parts.join("; "))),
+        _ => format!("Gate failed. {}.", text::capitalised(&parts.join("; "))),
     })
 }
 
@@ -297,11 +298,6 @@ fn method(comparison: &Comparison) -> Vec<String> {
 /// A time with its sign.
 fn signed_time(ns: i64) -> String {
     if ns > 0 { format!("+{}", units::time(ns)) } else { units::time(ns) }
-}
-
-fn capitalised(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 #[cfg(test)]

@@ -214,10 +214,17 @@ pub(super) fn collectives(report: &Report) -> Option<Table> {
     }
     let texts = |head: &str, text: &dyn Fn(&CollectiveGroup) -> String| Column::text(head, groups.iter().map(|g| text(g)));
     let duration = |ns: &i64| Cell::number(units::time(*ns), *ns as f64).with_title(format!("{ns} ns"));
+    let ends = |g: &CollectiveGroup| match g.from_rank {
+        Some(from) => {
+            let others: Vec<u32> = g.ranks.iter().copied().filter(|rank| *rank != from).collect();
+            format!("{from} → {}", units::rank_list(&others))
+        }
+        None => units::rank_list(&g.ranks),
+    };
     let columns = vec![
         texts("operation", &|g| g.op.clone()),
         texts("communicator", &|g| g.comm_id.clone().unwrap_or_default()).rank(5),
-        texts("ranks", &|g| units::rank_list(&g.ranks)).rank(4),
+        texts("ranks", &ends).rank(4),
         Column::bytes("size", groups.iter().map(|g| g.bytes))
             .help("payload bytes as logged: of one rank for AllGather and ReduceScatter, of one peer for AllToAll"),
         Column::count("calls", groups.iter().map(|g| Some(g.count))).rank(2),
