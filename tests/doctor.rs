@@ -934,6 +934,22 @@ fn one_rank_that_communicates_lacks_the_others() {
     assert_eq!(bandwidth.why.as_deref(), Some("only one rank that communicates: nothing to match it with"));
 }
 
+// `nsysnccl compare -o=...` would write a file, and `./-o=...` name one.
+#[test]
+fn a_run_whose_name_is_an_option_is_not_compared() {
+    let compared = |name: fn(u32) -> String| {
+        let folder = folder();
+        for (name, step) in [(name, 0), ((|rank| format!("run_{rank}.sqlite")) as fn(u32) -> String, 3)] {
+            let mut capture = Capture { name, steps: 10 + step, ..Capture::complete() };
+            capture.more = |rank, report| report.session(EPOCH + i64::from(rank));
+            capture.save(folder.path());
+        }
+        examine(folder.path()).compare_command.is_some()
+    };
+    assert!(compared(|rank| format!("b_{rank}.sqlite")));
+    assert!(!compared(|rank| format!("-o_{rank}.sqlite")));
+}
+
 // Neither steps nor ranks are clear: a command that names a step would fail, too.
 #[test]
 fn no_command_is_proposed_that_would_fail() {
