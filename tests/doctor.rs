@@ -906,6 +906,28 @@ fn steps_are_those_that_every_rank_has() {
     assert_eq!(steps(|rank| 40 * i64::from(rank)), (Some(0), 20, None));
 }
 
+// A pipeline in a default export: kernels that send are there, and nothing says to whom.
+#[test]
+fn sends_without_payloads_are_not_said_to_be_measured() {
+    let waits = |payloads: Payloads| {
+        let mut capture = Capture { payloads, inspector: vec![], ..Capture::complete() };
+        capture.more = |rank, report| {
+            let main = thread(pid(rank), pid(rank));
+            report.kernel(
+                "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<(unsigned long)4096>)",
+                stream(11),
+                2 * MS..3 * MS,
+                main.at(200),
+            );
+        };
+        let view = capture.examine();
+        let costs = view.findings.iter().any(|finding| finding.id == "no-payloads" && finding.numbers.contains(&"across"));
+        (view.runs[0].ranks[0].send_kernels, state(&view.runs[0], "across"), costs)
+    };
+    assert_eq!(waits(Payloads::None), (1, State::Weaker, true));
+    assert_eq!(waits(Payloads::Json), (1, State::Measured, false));
+}
+
 // Nothing says which two of four ranks these are.
 #[test]
 fn ranks_by_order_are_not_said_to_be_missing() {

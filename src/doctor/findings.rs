@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::numbers::{alone, has_log, unconnected};
+use super::numbers::{alone, has_log, sends_to_nobody, unconnected};
 use super::view::{Export, InspectorLog, NcclLogFile, Run, TopologyFile};
 use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
@@ -340,7 +340,17 @@ fn payloads(facts: &Facts<'_>) -> Option<Finding> {
         "no-payloads",
         Severity::Medium,
         title,
-        (&["bandwidth"], "Message sizes and bandwidths are null, and collectives are matched by their order instead of by communicator."),
+        if sends_to_nobody(facts.run, facts.exports) {
+            (
+                &["bandwidth", "across"],
+                "Message sizes and bandwidths are null, collectives are matched by their order instead of by communicator, and who waits for a send is mostly not known.",
+            )
+        } else {
+            (
+                &["bandwidth"],
+                "Message sizes and bandwidths are null, and collectives are matched by their order instead of by communicator.",
+            )
+        },
         advice,
     ))
 }
