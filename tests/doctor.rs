@@ -935,6 +935,28 @@ fn steps_are_those_that_every_rank_has() {
     assert_eq!(steps(|rank| 40 * i64::from(rank)), (Some(0), 20, None));
 }
 
+// A pipeline in a default export: kernels that send are there, and nothing says to whom.
+#[test]
+fn sends_without_payloads_are_not_said_to_be_measured() {
+    let waits = |payloads: Payloads| {
+        let mut capture = Capture { payloads, inspector: vec![], ..Capture::complete() };
+        capture.more = |rank, report| {
+            let main = thread(pid(rank), pid(rank));
+            report.kernel(
+                "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<(unsigned long)4096>)",
+                stream(11),
+                2 * MS..3 * MS,
+                main.at(200),
+            );
+        };
+        let view = capture.examine();
+        let costs = view.findings.iter().any(|finding| finding.id == "no-payloads" && finding.numbers.contains(&"across"));
+        (view.runs[0].ranks[0].send_kernels, state(&view.runs[0], "across"), costs)
+    };
+    assert_eq!(waits(Payloads::None), (1, State::Weaker, true));
+    assert_eq!(waits(Payloads::Json), (1, State::Measured, false));
+}
+
 // Nothing says which two of four ranks these are.
 #[test]
 fn ranks_by_order_are_not_said_to_be_missing() {
@@ -962,6 +984,22 @@ fn one_rank_that_communicates_lacks_the_others() {
     assert_eq!(missing.title, "One rank is here, and it communicates: others are not.");
     let bandwidth = view.runs[0].numbers.iter().find(|number| number.id == "bandwidth").expect("a number");
     assert_eq!(bandwidth.why.as_deref(), Some("only one rank that communicates: nothing to match it with"));
+}
+
+// `nsysnccl compare -o=...` would write a file, and `./-o=...` name one.
+#[test]
+fn a_run_whose_name_is_an_option_is_not_compared() {
+    let compared = |name: fn(u32) -> String| {
+        let folder = folder();
+        for (name, step) in [(name, 0), ((|rank| format!("run_{rank}.sqlite")) as fn(u32) -> String, 3)] {
+            let mut capture = Capture { name, steps: 10 + step, ..Capture::complete() };
+            capture.more = |rank, report| report.session(EPOCH + i64::from(rank));
+            capture.save(folder.path());
+        }
+        examine(folder.path()).compare_command.is_some()
+    };
+    assert!(compared(|rank| format!("b_{rank}.sqlite")));
+    assert!(!compared(|rank| format!("-o_{rank}.sqlite")));
 }
 
 // Neither steps nor ranks are clear: a command that names a step would fail, too.

@@ -12,7 +12,7 @@ use crate::text::{printable, shell_quote};
 const LISTED: usize = 8;
 
 /// More runs are hardly variants of one program.
-const COMPARED: usize = 12;
+const COMPARED: usize = 40;
 
 /// `nsysnccl report` of a run with everything that belongs to it; `None` if it would fail, or if a path cannot be printed as it is.
 pub fn report(run: &Run, paths: &[PathBuf]) -> Option<Vec<String>> {
@@ -56,7 +56,9 @@ pub fn compare(runs: &[Run]) -> Option<Vec<String>> {
         good[..=at].rotate_right(1);
     }
     let names: BTreeSet<&str> = good.iter().map(|run| run.name.as_str()).collect();
-    if !(2..=COMPARED).contains(&good.len()) || names.len() < good.len() || names.iter().any(|name| name.contains(['/', '\\', '='])) {
+    // What begins with a hyphen is an option, what holds one of these no name.
+    let no_name = |name: &&str| name.starts_with('-') || name.contains(['/', '\\', '=']);
+    if !(2..=COMPARED).contains(&good.len()) || names.len() < good.len() || names.iter().any(no_name) {
         return None;
     }
     let mut words = vec!["nsysnccl".to_owned(), "compare".to_owned()];

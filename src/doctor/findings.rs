@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::numbers::{alone, has_log, unconnected};
+use super::numbers::{alone, has_log, sends_to_nobody, unconnected};
 use super::view::{Export, InspectorLog, NcclLogFile, Run, TopologyFile};
 use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
@@ -146,9 +146,9 @@ fn ranks_missing(run: &Run) -> Option<Finding> {
         _ => return None,
     };
     let across = if run.ranks.len() > 1 {
-        "The step time of the run is that of the slowest rank here, the rank that the others wait for may be one that is not, and bandwidths are null on communicators that are not whole."
+        "The step time of the run is that of the slowest rank here, the rank that the others wait for may be one that is not, and bandwidths are missing on communicators that are not whole."
     } else {
-        "Waiting, last ranks, clocks and bandwidth are null: they need a second rank."
+        "Waiting, last ranks, clocks and bandwidth are missing: they need a second rank."
     };
     Some(finding(
         "ranks-missing",
@@ -288,7 +288,7 @@ fn no_communication(facts: &Facts<'_>) -> Option<Finding> {
             "no-communication",
             Severity::Medium,
             "No communication kernel was captured, although there are several ranks.",
-            (&["shares", "across", "bandwidth", "inspector"], "Communication is 0, and its overlap, waiting and bandwidth are null."),
+            (&["shares", "across", "bandwidth", "inspector"], "Communication is 0, and its overlap, waiting and bandwidth are missing."),
             "If kernels of another library communicate, name them with --comm-regex; else capture whole steps (--capture-range=cudaProfilerApi around them).",
         )
     })
@@ -340,7 +340,17 @@ fn payloads(facts: &Facts<'_>) -> Option<Finding> {
         "no-payloads",
         Severity::Medium,
         title,
-        (&["bandwidth"], "Message sizes and bandwidths are null, and collectives are matched by their order instead of by communicator."),
+        if sends_to_nobody(facts.run, facts.exports) {
+            (
+                &["bandwidth", "across"],
+                "Message sizes and bandwidths are missing, collectives are matched by their order instead of by communicator, and who waits for a send is mostly not known.",
+            )
+        } else {
+            (
+                &["bandwidth"],
+                "Message sizes and bandwidths are missing, and collectives are matched by their order instead of by communicator.",
+            )
+        },
         advice,
     ))
 }
@@ -352,7 +362,7 @@ fn no_inspector(facts: &Facts<'_>) -> Option<Finding> {
             "no-inspector",
             Severity::Info,
             "There is no NCCL Inspector log of these processes.",
-            (&["inspector"], "Whether the captured steps are typical of the run, and NCCL's own times, are null."),
+            (&["inspector"], "Whether the captured steps are typical of the run cannot be told, and NCCL's own times are missing."),
             format!("Run with {INSPECTOR}."),
         )
     })
@@ -467,7 +477,7 @@ fn no_api_calls(export: &Export) -> Option<Finding> {
             "There are no CUDA API calls.",
             (
                 &["steps", "bandwidth"],
-                "Nothing says which step launched what: windows on the GPU are null, and kernels are not paired with NCCL's calls.",
+                "Nothing says which step launched what: windows on the GPU are missing, and kernels are not paired with NCCL's calls.",
             ),
             format!("Capture again with {PROFILE}; --step whole and --window cpu do without."),
         )
@@ -529,14 +539,14 @@ pub fn of_logs(any_run: bool, inspector: &[InspectorLog], nccl_logs: &[NcclLogFi
     if !inspector.is_empty() {
         let costs: (&[&str], &str) = (&["inspector", "bandwidth"], "They are not in the commands below.");
         let advice = "Give the logs of the captured run; process ids differ too where nsys and the program ran in containers of their own.";
-        let title = "Inspector logs are by none of the captured processes and communicators.";
+        let title = "These Inspector logs come from other processes and communicators than the captured ones.";
         list.push(Finding { about: inspector, ..finding("inspector-log-of-another-run", Severity::Medium, title, costs, advice) });
     }
     let nccl = foreign(nccl_logs.iter().map(|log| &log.path).collect());
     if !nccl.is_empty() {
         let costs: (&[&str], &str) = (&["transport"], "They are not in the commands below.");
         let advice = "Give the log of the captured run; process ids differ too where nsys and the program ran in containers of their own.";
-        let title = "NCCL logs are by none of the captured processes.";
+        let title = "These NCCL logs come from other processes than the captured ones.";
         list.push(Finding { about: nccl, ..finding("nccl-log-of-another-run", Severity::Medium, title, costs, advice) });
     }
     list

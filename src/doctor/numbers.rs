@@ -86,7 +86,7 @@ pub fn of(run: &Run, exports: &[Export], inspector: &[&InspectorLog], nccl_logs:
             "across",
             "waiting, last rank, clocks",
             &["collectives[].transfer_ns", "collectives[].wait_ns", "collectives[].last_arriver", "ranks[].clock.offset_ns"],
-            judge(across(run)),
+            judge(across(run, exports)),
         ),
         number(
             "bandwidth",
@@ -94,7 +94,7 @@ pub fn of(run: &Run, exports: &[Export], inspector: &[&InspectorLog], nccl_logs:
             &["collectives[].bytes", "collectives[].algbw_gbs", "collectives[].busbw_gbs"],
             judge(bandwidth(run, exports, inspector)),
         ),
-        number("inspector", "beside the rest of the run", &["inspector"], judge(beside(run, inspector))),
+        number("inspector", "comparison with the rest of the run", &["inspector"], judge(beside(run, inspector))),
         number("transport", "transport of each pair", &["transport"], judge(transport(run, nccl_logs))),
     ]
 }
@@ -152,7 +152,12 @@ fn copies(run: &Run) -> Judged {
     }
 }
 
-fn across(run: &Run) -> Judged {
+/// True if ranks send to each other and nothing says to whom.
+pub fn sends_to_nobody(run: &Run, exports: &[Export]) -> bool {
+    run.ranks.iter().any(|rank| rank.send_kernels > 0) && exports.iter().all(|export| export.rows.nccl_sizes == 0)
+}
+
+fn across(run: &Run, exports: &[Export]) -> Judged {
     match communicating(run) {
         0 if has_graphs(run) => null("communication inside CUDA graphs is not seen"),
         0 if alone(run) => null("one rank: it waits for nobody"),
@@ -160,14 +165,15 @@ fn across(run: &Run) -> Judged {
         1 => null("only one rank that communicates: nothing to match it with"),
         _ if run.steps.count == Some(0) => null(NO_COMMON_STEP),
         _ if run.captured_apart.is_some() => weaker("the ranks were captured at different times: it means nothing"),
+        _ if sends_to_nobody(run, exports) => weaker("not of sends and receives: no payload names their partners"),
         _ if run.misses_ranks() => weaker("among the ranks that are here; the last one may be another"),
         _ => measured(),
     }
 }
 
 fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judged {
-    match across(run) {
-        (State::Null, _) if alone(run) && communicating(run) == 0 => return null("one rank: no collective"),
+    match across(run, exports) {
+        (State::Null, _) if alone(run) && communicating(run) == 0 => return null("one rank: its NCCL calls move nothing"),
         (State::Null, why) => return (State::Null, why),
         _ => {}
     }

@@ -295,6 +295,7 @@ fn rank(trace: &RankTrace, reading: &Reading) -> Rank {
         gpu: trace.gpu.clone(),
         kernels: work.kernels,
         comm_kernels: work.comm_kernels,
+        send_kernels: work.send_kernels,
         copies: work.copies,
         memsets: work.memsets,
         graphs: work.graphs,

@@ -112,6 +112,8 @@ pub struct Rank {
     pub kernels: u64,
     /// Communication kernels among them.
     pub comm_kernels: u64,
+    /// Kernels of sends and receives among those.
+    pub send_kernels: u64,
     /// Copies.
     pub copies: u64,
     /// Memory sets.

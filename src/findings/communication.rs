@@ -197,5 +197,9 @@ pub fn idle(report: &Report, late: Option<u32>) -> Option<Finding> {
     let title = format!("{gpus} {} of the step ({}{range}).", percent(share), ms(idle));
     let draft =
         Draft::new("idle", severity(share), title).with("idle_ns", idle.round() as i64).with("step_ns", step.round() as i64).costs(share);
-    Some(draft.advice("The host launches too slowly: look at data loading, synchronisation and small kernels (CUDA graphs, torch.compile, fused optimizers)."))
+    Some(draft.advice(if straggler::is_pipeline(report) {
+        "Stages of a pipeline are idle before their first and after their last micro-batch (the bubble): more micro-batches or an interleaved schedule make it smaller. What is idle between them is the host's: data loading, synchronisation, small kernels."
+    } else {
+        "The host launches too slowly: look at data loading, synchronisation and small kernels (CUDA graphs, torch.compile, fused optimizers)."
+    }))
 }

@@ -96,12 +96,15 @@ pub fn find(report: &Report) -> Option<Straggler> {
     }
     let in_one = stats::median(&late_steps)?;
     let some_steps = (!usual).then_some((late_steps.len(), waited.len(), in_one));
-    let excesses = CAUSES.into_iter().map(|(cause, metric)| (cause, excess(report, late.rank, metric, &late_in).unwrap_or(0.0)));
+    // A stage that has no more micro-batches is idle because of the others.
+    let pipeline = is_pipeline(report);
+    let causes = CAUSES.into_iter().filter(|(cause, _)| !pipeline || *cause != Cause::Idle);
+    let excesses = causes.map(|(cause, metric)| (cause, excess(report, late.rank, metric, &late_in).unwrap_or(0.0)));
     let (cause, excess) = excesses.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let cause = if excess >= EXPLAINS * in_one { cause } else { Cause::Unknown };
     // One window holds the start of the capture too, at which ranks wait because profilers start at different times. In a pipeline
     // some stage is last by design: that is the bubble.
-    if cause == Cause::Unknown && (is_whole(report) || is_pipeline(report)) {
+    if cause == Cause::Unknown && (is_whole(report) || pipeline) {
         return None;
     }
     Some(Straggler { rank: late.rank, cost, some_steps, cause, excess })
@@ -253,7 +256,7 @@ pub fn jitter(report: &Report) -> Option<Finding> {
 }
 
 /// True if ranks send to each other in pairs, as stages of a pipeline do, whether or not it is known which pairs.
-fn is_pipeline(report: &Report) -> bool {
+pub fn is_pipeline(report: &Report) -> bool {
     let sends = CommOp::SendRecv.label();
     let several = |group: &CollectiveGroup| group.op == sends && group.ranks.len() > 2;
     report.kernels.comm.iter().any(|kernel| classify::op(&kernel.name) == Some(CommOp::SendRecv)) && !report.collectives.iter().any(several)

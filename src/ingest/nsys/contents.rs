@@ -13,8 +13,8 @@ use super::metadata::Metadata;
 use super::queries::{self, Query};
 use super::ranges::{self, Found, ProcessRanges, Wanted};
 use super::{NsysReport, Options};
-use crate::Result;
-use crate::model::{Class, Names, Ns, Ops};
+use crate::model::{Class, CommOp, Names, Ns, Ops};
+use crate::{Result, classify};
 
 /// What one report holds.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub struct Work {
     pub kernels: u64,
     /// Communication kernels among them.
     pub comm_kernels: u64,
+    /// Kernels of sends and receives among those.
+    pub send_kernels: u64,
     /// Memory copies.
     pub copies: u64,
     /// Memory sets.
@@ -91,8 +93,11 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents
         let shared = (Arc::clone(&names), Arc::clone(&families));
         candidates.push(super::candidate(key, &meta, ranges, (index, &report), Ops::default(), shared));
         let is_comm = |id: &u32| classes.get(*id as usize).is_some_and(|(_, class)| *class == Class::Comm);
-        let comm_kernels = device.by_name.iter().filter(|(id, _)| is_comm(id)).map(|(_, n)| n).sum();
-        work.push(Work { comm_kernels, ..device.work });
+        let op = |id: &u32| classes.get(*id as usize).and_then(|(name, _)| classify::op(names.get(*name)));
+        let comm = || device.by_name.iter().filter(|(id, _)| is_comm(id));
+        let comm_kernels = comm().map(|(_, n)| n).sum();
+        let send_kernels = comm().filter(|(id, _)| op(id) == Some(CommOp::SendRecv)).map(|(_, n)| n).sum();
+        work.push(Work { comm_kernels, send_kernels, ..device.work });
     }
     contents(&db, meta, &tally, &found, (candidates, work))
 }

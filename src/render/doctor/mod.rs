@@ -37,21 +37,18 @@ pub fn document(view: &Examination) -> Document {
     let mut sections: Vec<Section> = if view.runs.len() <= FEW {
         view.runs.iter().filter_map(run_section).collect()
     } else {
-        let commands = view.runs.iter().take(RUNS).map(command).collect();
+        let more = view.runs.len().saturating_sub(RUNS);
+        let rest = (more > 0).then(|| Block::Text(format!("The commands of {} are in JSON.", many(more, "more run", "more runs"))));
+        let commands = view.runs.iter().take(RUNS).map(command).chain(rest).collect();
         let numbers = vec![Block::Table(tables::numbers(view))];
         [("Numbers of a report of each run", numbers), ("A report of each run", commands)]
             .into_iter()
             .filter_map(|(heading, blocks)| Section::new(heading, blocks))
             .collect()
     };
-    let more = view.runs.len().saturating_sub(RUNS);
-    let all_runs = [
-        (more > 0).then(|| Block::Text(format!("{} are not listed here; JSON has all.", many(more, "more run", "more runs")))),
-        view.compare_command.clone().map(Block::Command),
-    ];
     let export_settings = settings(view.exports.iter().map(|export| (export.path.as_str(), &export.settings)));
     let rest = [
-        ("The runs side by side", all_runs.into_iter().flatten().collect()),
+        ("The runs side by side", view.compare_command.clone().map(Block::Command).into_iter().collect()),
         ("Files that cannot be used", unusable(view).into_iter().collect()),
         ("Ranks", tables::ranks(view).into_iter().map(Block::Table).collect()),
         ("Exports of nsys", tables::exports(view).into_iter().map(Block::Table).collect()),
