@@ -22,6 +22,7 @@ pub fn find(report: &Report) -> Vec<Finding> {
             list.extend(straggler::imbalance(report));
         }
     }
+    list.extend(captured_apart(report));
     list.extend(shared_gpu::shared_gpu(report));
     list.extend(communication::share(report));
     list.extend(communication::tiny_messages(report));
@@ -30,6 +31,14 @@ pub fn find(report: &Report) -> Vec<Finding> {
     list.extend(communication::idle(report, late.filter(|late| late.cause == Cause::Idle).map(|late| late.rank)));
     sort(&mut list);
     list
+}
+
+/// Reports of different runs, of which no number across ranks means anything: that is said before all else.
+fn captured_apart(report: &Report) -> Option<Finding> {
+    let warning = report.warnings.iter().find(|warning| warning.code == "captured-apart")?;
+    let Draft(mut finding) = Draft::new("captured-apart", Severity::High, warning.message.clone());
+    finding.advice.clone_from(&warning.hint);
+    Some(finding)
 }
 
 /// A slow transport is the cause of which exposed communication is the effect: it weighs as much and is said first.
@@ -49,7 +58,7 @@ pub fn weigh_transport(mut finding: Finding, report: &Report) -> Finding {
 /// The order in which findings are printed: severity, then what spoils the measurement, then cost, causes before effects, then name.
 pub fn sort(list: &mut [Finding]) {
     let cost = |f: &Finding| f.evidence.get("cost_of_step").and_then(Value::as_f64).unwrap_or(0.0);
-    let spoils = |f: &Finding| f.id == "shared-gpu";
+    let spoils = |f: &Finding| ["captured-apart", "shared-gpu"].contains(&f.id.as_str());
     let effect = |f: &Finding| f.id == "exposed-communication";
     list.sort_by(|a, b| {
         let by_weight = a.severity.cmp(&b.severity).then(spoils(b).cmp(&spoils(a))).then(cost(b).total_cmp(&cost(a)));

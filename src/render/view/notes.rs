@@ -29,13 +29,13 @@ pub(in crate::render) fn findings(findings: &[Finding]) -> Vec<Note> {
     findings.iter().map(note).collect()
 }
 
-/// What the headline says already.
-const IN_HEADLINE: &str = "first-step-left-out";
+/// What the headline or a finding says already.
+const SAID: [&str; 2] = ["first-step-left-out", "captured-apart"];
 
 /// Warnings; the same one about several reports is one note, and of many of one kind the first few are printed.
 pub(in crate::render) fn warnings(warnings: &[Warning]) -> Vec<Note> {
     let mut kinds: Vec<(&Warning, Vec<&str>)> = Vec::new();
-    for warning in warnings.iter().filter(|warning| warning.code != IN_HEADLINE) {
+    for warning in warnings.iter().filter(|warning| !SAID.contains(&warning.code.as_str())) {
         let same = kinds.iter_mut().find(|(w, _)| w.code == warning.code && w.message == warning.message && w.hint == warning.hint);
         match same {
             Some((_, reports)) => reports.extend(warning.report.as_deref()),
