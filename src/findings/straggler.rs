@@ -6,7 +6,7 @@ use super::{Draft, is_whole, ms, percent, period, severity};
 use crate::analysis::run;
 use crate::classify;
 use crate::model::{CommOp, Metric};
-use crate::report::{CollectiveGroup, RankReport, RankStep, Report};
+use crate::report::{CollectiveGroup, Kernel, RankReport, RankStep, Report};
 use crate::stats;
 use crate::text;
 use crate::warning::Finding;
@@ -21,6 +21,8 @@ const MIN_JITTER: f64 = 0.05;
 const FEWEST_ORDERED: u64 = 3;
 /// Where a rank is not late in the median step: fewer late steps are an accident.
 const FEWEST_LATE: usize = 2;
+/// Sends take this share of all communication in a pipeline: stages wait in them.
+const SENDS: f64 = 0.25;
 /// An excess explains lateness if it is at least this share of it.
 const EXPLAINS: f64 = 0.3;
 
@@ -80,9 +82,11 @@ pub fn find(report: &Report) -> Option<Straggler> {
     let steps = counted_waits(report);
     let of = |rank: u32| -> Vec<i64> { steps.iter().map(|s| s.get(&rank).map_or(0, |w| w.1)).collect() };
     let sum = |rank: u32| of(rank).iter().map(|&ns| ns as f64).sum::<f64>();
-    let all: f64 = report.ranks.iter().map(|r| sum(r.rank)).sum();
-    let late = report.ranks.iter().max_by(|a, b| sum(a.rank).total_cmp(&sum(b.rank)).then(b.rank.cmp(&a.rank)))?;
-    if report.ranks.len() < 2 || late.ordered_count? < FEWEST_ORDERED || sum(late.rank) < BLAME * all {
+    // What a rank waited itself in the same step made it late for those that wait for it: lateness is passed on from group to group.
+    let own = |rank: u32| steps.iter().filter_map(|s| s.get(&rank)).map(|w| w.1.saturating_sub(w.0).max(0) as f64).sum::<f64>();
+    let passed_on_none = |rank: &&RankReport| own(rank.rank) >= BLAME * sum(rank.rank);
+    let late = most(report, sum).or_else(|| most(report, own).filter(passed_on_none))?;
+    if report.ranks.len() < 2 || late.ordered_count? < FEWEST_ORDERED {
         return None;
     }
     let waited = of(late.rank);
@@ -108,6 +112,13 @@ pub fn find(report: &Report) -> Option<Straggler> {
         return None;
     }
     Some(Straggler { rank: late.rank, cost, some_steps, cause, excess })
+}
+
+/// The rank of which `ns` is most, if that is what blame needs of the sum over all ranks.
+fn most(report: &Report, ns: impl Fn(u32) -> f64) -> Option<&RankReport> {
+    let all: f64 = report.ranks.iter().map(|r| ns(r.rank)).sum();
+    let late = report.ranks.iter().max_by(|a, b| ns(a.rank).total_cmp(&ns(b.rank)).then(b.rank.cmp(&a.rank)))?;
+    (all > 0.0 && ns(late.rank) >= BLAME * all).then_some(late)
 }
 
 /// By how much the rank exceeds the mean of the others: median over those steps of the run that count and in which it is late.
@@ -257,9 +268,13 @@ pub fn jitter(report: &Report) -> Option<Finding> {
 
 /// True if ranks send to each other in pairs, as stages of a pipeline do, whether or not it is known which pairs.
 pub fn is_pipeline(report: &Report) -> bool {
-    let sends = CommOp::SendRecv.label();
-    let several = |group: &CollectiveGroup| group.op == sends && group.ranks.len() > 2;
-    report.kernels.comm.iter().any(|kernel| classify::op(&kernel.name) == Some(CommOp::SendRecv)) && !report.collectives.iter().any(several)
+    let several = |group: &CollectiveGroup| group.op == CommOp::SendRecv.label() && group.ranks.len() > 2;
+    let time = |sends: bool| -> f64 {
+        let is_send = |kernel: &Kernel| classify::op(&kernel.name) == Some(CommOp::SendRecv);
+        report.kernels.comm.iter().filter(|kernel| is_send(kernel) || !sends).map(|kernel| kernel.total_ns as f64).sum()
+    };
+    let (sends, all) = (time(true), time(false));
+    sends > 0.0 && sends >= SENDS * all && !report.collectives.iter().any(several)
 }
 
 /// Ranks that do not compute equally long, where no rank is known to be late: else that one's lateness is what the step takes

@@ -274,3 +274,28 @@ fn waiting_twice_at_once_is_waiting_once() {
     assert_eq!(rank(&report, 0).wait_ns_per_step, Some(40_010 * US));
     assert_eq!(fact(straggler(&report), "others_wait_ns_per_step"), 40_010 * US);
 }
+
+// Groups of two, then groups of two across them. Rank 3 computes 30 ms longer; rank 2 waits for it and is late for rank 0.
+// rank 0   compute |AR|        |AR across       |
+// rank 1   compute |AR|        |AR across       |
+// rank 2   compute |AR             |AR across   |
+// rank 3   compute  compute 30 |AR |AR across   |
+#[test]
+fn lateness_that_is_passed_on_is_the_first_ranks() {
+    let mut cluster = Cluster::new(4);
+    for i in 0..10 {
+        cluster.step(&format!("step {i}"), at(i) - 2 * MS..at(i) + 95 * MS);
+        for rank in &mut cluster.ranks {
+            let early = rank.rank < 2;
+            let arrival = at(i) + if rank.rank == 3 { 50 } else { 20 } * MS;
+            let end = at(i) + if early { 22 } else { 52 } * MS;
+            rank.compute(at(i)..arrival);
+            rank.collective(&ALL_REDUCE.on(if early { 11 } else { 12 }, 20), arrival..end);
+            rank.collective(&ALL_REDUCE.on(21 + u64::from(rank.rank % 2), 30), end..at(i) + 60 * MS);
+            rank.compute(at(i) + 60 * MS..at(i) + 100 * MS);
+        }
+    }
+    let report = cluster.finish();
+    let late = straggler(&report);
+    assert_eq!((fact(late, "rank"), late.evidence["cause"].as_str(), fact(late, "others_wait_ns_per_step")), (3, Some("compute"), 30 * MS));
+}
