@@ -22,8 +22,11 @@ pub fn find(report: &Report) -> Vec<Finding> {
             list.extend(straggler::imbalance(report));
         }
     }
-    list.extend(captured_apart(report));
-    list.extend(shared_gpu::shared_gpu(report));
+    match captured_apart(report) {
+        // One after the other, runs use the same GPUs.
+        Some(apart) => list.push(apart),
+        None => list.extend(shared_gpu::shared_gpu(report)),
+    }
     list.extend(communication::share(report));
     list.extend(communication::tiny_messages(report));
     list.extend(communication::end_spread(report));
