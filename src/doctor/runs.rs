@@ -11,11 +11,12 @@ use crate::classify::Classifier;
 use crate::compare::group;
 use crate::ingest::nsys::contents::{self, Contents, Work};
 use crate::ingest::nsys::{self, Candidate, NsysReport};
+use crate::ingest::one_run::{self, CapturedAt};
 use crate::ingest::{communicators, ranks};
 use crate::merge::collect::may_be_one_host;
 use crate::merge::parts::logged_id;
 use crate::model::{Range, RankTrace};
-use crate::pipeline::{self, CapturedAt, StepChoice, StepKind, StepRule};
+use crate::pipeline::{self, StepChoice, StepKind, StepRule};
 use crate::steps::select;
 use crate::{Error, Result};
 
@@ -61,7 +62,7 @@ fn member(path: PathBuf, mut contents: Contents) -> Member {
     let mut comms = BTreeSet::new();
     for candidate in &mut contents.report.candidates {
         let trace = &mut candidate.trace;
-        comms.extend(pipeline::communicators(trace));
+        comms.extend(one_run::communicators(trace));
         // What they say is counted; there may be very many.
         trace.gpu_operations.clear();
         trace.nccl.clear();
@@ -250,13 +251,13 @@ fn run(members: Vec<Member>, at: usize, all: &[Identity], beside: &Beside<'_>) -
         name: identity.shown.clone(),
         reports: paths.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
         world_size,
-        ranks_missing: world_size.map_or_else(Vec::new, |world| pipeline::absent_ranks(world, &reading.traces)),
+        ranks_missing: world_size.map_or_else(Vec::new, |world| one_run::absent_ranks(world, &reading.traces)),
         captures_miss_ranks: traced.is_some_and(|world| world as usize > ranks.len()),
         ranks,
         whole_communicators: whole_communicators(&reading.traces),
         steps: reading.steps,
         processes_without_steps: reading.without_steps,
-        captured_apart: pipeline::captured_apart(captured).map(|warning| warning.message),
+        captured_apart: one_run::captured_apart(captured).map(|warning| warning.message),
         inspector: inspector.iter().map(|log| log.path.clone()).collect(),
         nccl_logs: nccl_logs.iter().map(|log| log.path.clone()).collect(),
         topology: topology.map(|topology| topology.path.clone()),

@@ -5,6 +5,7 @@ pub mod folder;
 pub mod inspector;
 pub mod nccl_log;
 pub mod nsys;
+pub mod one_run;
 pub mod ranks;
 pub mod settings;
 pub mod sniff;
