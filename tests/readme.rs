@@ -31,6 +31,14 @@ fn the_main_command_prints_what_the_readme_shows() {
     assert!(output.starts_with(&shown), "README.md shows:\n{shown}\n\nprinted:\n{output}");
 }
 
+/// What evidence calls a cost is explained below it.
+#[test]
+fn the_cost_of_a_finding_is_defined() {
+    let reports = ["examples/shm/shm-2gpu_0.sqlite", "examples/shm/shm-2gpu_1.sqlite"];
+    let output = run(&["report", reports[0], reports[1]]);
+    assert!(output.contains("; cost ") && output.contains("\ncost: the most of a step that a finding stands for"), "{output}");
+}
+
 #[test]
 fn compare_prints_what_the_readme_shows() {
     let readme = readme();

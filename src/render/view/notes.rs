@@ -199,6 +199,12 @@ pub(super) fn definitions(report: &Report) -> Vec<(String, String)> {
             (info.label.to_owned(), format!("{}.", info.definition))
         })
         .collect();
+    if report.findings.iter().any(|finding| finding.evidence.contains_key("cost_of_step")) {
+        terms.push((
+            "cost".to_owned(),
+            "the most of a step that a finding stands for; of communication the exposed part without waiting for others, which has a finding of its own. Two findings can stand for the same time.".to_owned(),
+        ));
+    }
     if !report.collectives.is_empty() {
         for (term, definition) in [
             (
