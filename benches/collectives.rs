@@ -13,14 +13,17 @@ use nsysnccl::collectives::groups;
 fn bench(c: &mut Criterion) {
     let mut group = c.benchmark_group("64 ranks of 5,000 collectives");
     group.sample_size(10);
-    for (name, payloads, ranges) in [("payloads", true, true), ("stream order", false, true), ("time", true, false)] {
+    for (name, payloads, ranges) in
+        [("payloads", true, true), ("stream order", false, true), ("time", true, false)]
+    {
         let many = Many::new(payloads, ranges);
         let numbers: Vec<u32> = (0..RANKS).collect();
         group.bench_function(name, |b| {
             b.iter(|| {
                 let (events, across) = many.across();
                 let lists: Vec<&[Event]> = events.iter().map(Vec::as_slice).collect();
-                let waits = groups::step_waits(&across.measured, &across.compute, &many.keys[0], &numbers);
+                let waits =
+                    groups::step_waits(&across.measured, &across.compute, &many.keys[0], &numbers);
                 black_box((groups::groups(&across.measured, &lists, &numbers), waits))
             });
         });

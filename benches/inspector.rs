@@ -24,8 +24,14 @@ impl Sink for Nothing {
 fn log(lines: u64, channels: u64) -> String {
     let mut text = String::new();
     for i in 0..lines {
-        let (id, name, n) = if i % 3 == 0 { ("0x910a2dec89025c", "default_pg", 8) } else { ("0x23259b94f13cf5", "tp_group", 4) };
-        let (op, bytes) = [("AllReduce", 16_777_216), ("AllGather", 2_097_152), ("ReduceScatter", 2_097_152)][(i / 3 % 3) as usize];
+        let (id, name, n) = if i % 3 == 0 {
+            ("0x910a2dec89025c", "default_pg", 8)
+        } else {
+            ("0x23259b94f13cf5", "tp_group", 4)
+        };
+        let (op, bytes) =
+            [("AllReduce", 16_777_216), ("AllGather", 2_097_152), ("ReduceScatter", 2_097_152)]
+                [(i / 3 % 3) as usize];
         let time = 300 + i.wrapping_mul(2_654_435_761) % 97;
         let written = 1_796_003_282_573_312 + i * 400;
         let _ = write!(

@@ -78,7 +78,11 @@ impl Error {
 
     fn line(&self) -> String {
         match &self.path {
-            Some(path) => format!("{}: {}", text::printable(&path.to_string_lossy()), text::printable(&self.fact)),
+            Some(path) => format!(
+                "{}: {}",
+                text::printable(&path.to_string_lossy()),
+                text::printable(&self.fact)
+            ),
             None => text::printable(&self.fact).into_owned(),
         }
     }

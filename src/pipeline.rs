@@ -120,9 +120,12 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
     let mut warnings = Vec::new();
     let again = |pattern: &Regex| read(Some(pattern), &|| ()).into_iter().flatten().collect();
     let rule = decide(&options.step, wanted, &reports, &paths, again)?;
-    if let (StepChoice::Automatic, StepKind::Ranges, true) = (&options.step, &rule.kind, rule.source != "default") {
+    if let (StepChoice::Automatic, StepKind::Ranges, true) =
+        (&options.step, &rule.kind, rule.source != "default")
+    {
         // Ranges that do not match are not kept: the pattern that was found needs its own look at the files.
-        let pattern = Regex::new(&rule.pattern).map_err(|e| Error::inputs(format!("'{}' is no pattern: {e}", rule.pattern)))?;
+        let pattern = Regex::new(&rule.pattern)
+            .map_err(|e| Error::inputs(format!("'{}' is no pattern: {e}", rule.pattern)))?;
         reports = usable(read(Some(&pattern), &|| ()), options.keep_going)?.0;
     }
     let inputs: Vec<report::Input> = reports.iter().map(|r| r.input.clone()).collect();
@@ -149,7 +152,13 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
         keep_first: options.keep_first,
         comm_regex: options.comm_regex.clone(),
     };
-    let mut report = analyse(&traces, &rule, options, Draft { name, settings, inputs, warnings }, &mut unusable)?;
+    let mut report = analyse(
+        &traces,
+        &rule,
+        options,
+        Draft { name, settings, inputs, warnings },
+        &mut unusable,
+    )?;
     add_transport(&mut report, &logs, options, &mut unusable)?;
     report.warnings.extend(unusable.iter().map(unusable_warning));
     report.findings.extend(findings::find(&report));
@@ -170,7 +179,12 @@ fn in_order(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 
 fn first_pattern(step: &StepChoice) -> Result<Option<Regex>> {
     let pattern = |text: &str, option: &str| {
-        Regex::new(text).map(Some).map_err(|e| Error::usage(format!("{option} is no regular expression: {}", crate::text::regex_fault(&e))))
+        Regex::new(text).map(Some).map_err(|e| {
+            Error::usage(format!(
+                "{option} is no regular expression: {}",
+                crate::text::regex_fault(&e)
+            ))
+        })
     };
     match step {
         StepChoice::Automatic => pattern(select::DEFAULT_PATTERN, "the default pattern"),
@@ -181,7 +195,10 @@ fn first_pattern(step: &StepChoice) -> Result<Option<Regex>> {
 }
 
 /// The reports that could be read; without `keep_going`, or if none could, the first error.
-fn usable(read: Vec<Result<NsysReport>>, keep_going: bool) -> Result<(Vec<NsysReport>, Vec<Error>)> {
+fn usable(
+    read: Vec<Result<NsysReport>>,
+    keep_going: bool,
+) -> Result<(Vec<NsysReport>, Vec<Error>)> {
     let (mut reports, mut errors) = (Vec::new(), Vec::new());
     for result in read {
         match result {
@@ -196,7 +213,11 @@ fn usable(read: Vec<Result<NsysReport>>, keep_going: bool) -> Result<(Vec<NsysRe
 }
 
 /// The result; with `keep_going` an error is put aside instead.
-fn unless_going_on<T>(result: Result<T>, options: &Options, unusable: &mut Vec<Error>) -> Result<Option<T>> {
+fn unless_going_on<T>(
+    result: Result<T>,
+    options: &Options,
+    unusable: &mut Vec<Error>,
+) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if options.keep_going => {
@@ -230,11 +251,17 @@ pub fn decide(
     match (step, wanted) {
         (StepChoice::Whole, _) => return Ok(rule("whole", "--step whole", StepKind::Whole)),
         (StepChoice::Kernel(text), _) => {
-            let pattern = Regex::new(text)
-                .map_err(|e| Error::usage(format!("--step-kernel is no regular expression: {}", crate::text::regex_fault(&e))))?;
+            let pattern = Regex::new(text).map_err(|e| {
+                Error::usage(format!(
+                    "--step-kernel is no regular expression: {}",
+                    crate::text::regex_fault(&e)
+                ))
+            })?;
             return Ok(rule(text, "--step-kernel", StepKind::Kernel(pattern)));
         }
-        (_, Some(pattern)) if reports.iter().any(|r| r.candidates.iter().any(|c| !c.trace.ranges.is_empty())) => {
+        (_, Some(pattern))
+            if reports.iter().any(|r| r.candidates.iter().any(|c| !c.trace.ranges.is_empty())) =>
+        {
             let source = if *step == StepChoice::Automatic { "default" } else { "--step" };
             return Ok(rule(pattern.as_str(), source, StepKind::Ranges));
         }
@@ -242,23 +269,43 @@ pub fn decide(
     }
     let told = if let StepChoice::Pattern(text) = step { Some(text) } else { None };
     if told.is_none() && !reports.iter().any(|r| r.has_user_ranges) {
-        let any = reports.iter().any(|r| r.input.capture.rows.get("ranges").is_some_and(|n| *n > 0));
-        return Ok(rule("whole", if any { "only NCCL's own NVTX ranges" } else { "no NVTX ranges" }, StepKind::Whole));
+        let any =
+            reports.iter().any(|r| r.input.capture.rows.get("ranges").is_some_and(|n| *n > 0));
+        return Ok(rule(
+            "whole",
+            if any { "only NCCL's own NVTX ranges" } else { "no NVTX ranges" },
+            StepKind::Whole,
+        ));
     }
     let texts = step_texts::texts(reports, paths)?;
     match (told, step_texts::repeated(&texts)) {
-        (Some(told), _) => Err(step_texts::no_match(&format!("no NVTX range matches --step '{told}'"), &texts, paths, read)),
+        (Some(told), _) => Err(step_texts::no_match(
+            &format!("no NVTX range matches --step '{told}'"),
+            &texts,
+            paths,
+            read,
+        )),
         (None, Some(text)) => Ok(rule(&text.pattern, "repeated range", StepKind::Ranges)),
-        (None, None) => Err(step_texts::no_match("no NVTX range looks like a training step", &texts, paths, read)),
+        (None, None) => Err(step_texts::no_match(
+            "no NVTX range looks like a training step",
+            &texts,
+            paths,
+            read,
+        )),
     }
 }
 
 /// Leaves out processes without step ranges where others have them.
-pub fn with_steps(candidates: Vec<Candidate>, rule: &StepRule, warnings: &mut Vec<Warning>) -> Vec<Candidate> {
+pub fn with_steps(
+    candidates: Vec<Candidate>,
+    rule: &StepRule,
+    warnings: &mut Vec<Warning>,
+) -> Vec<Candidate> {
     if !matches!(rule.kind, StepKind::Ranges) {
         return candidates;
     }
-    let (with, without): (Vec<Candidate>, Vec<Candidate>) = candidates.into_iter().partition(|c| !c.trace.ranges.is_empty());
+    let (with, without): (Vec<Candidate>, Vec<Candidate>) =
+        candidates.into_iter().partition(|c| !c.trace.ranges.is_empty());
     for Candidate { trace, .. } in without {
         warnings.push(
             Warning::new(
@@ -277,7 +324,9 @@ pub fn with_steps(candidates: Vec<Candidate>, rule: &StepRule, warnings: &mut Ve
 /// `--comm-regex` that adds nothing is a mistake to be told of.
 fn idle_comm_regex(traces: &[RankTrace], options: &Options) -> Option<Warning> {
     let pattern = options.comm_regex.as_deref()?;
-    let used = traces.iter().any(|trace| trace.families.values().any(|family| *family == Family::User.label()));
+    let used = traces
+        .iter()
+        .any(|trace| trace.families.values().any(|family| *family == Family::User.label()));
     (!used).then(|| {
         Warning::new(
             "comm-regex-unused",
@@ -290,7 +339,10 @@ fn idle_comm_regex(traces: &[RankTrace], options: &Options) -> Option<Warning> {
 fn keep_ranks(traces: &mut Vec<RankTrace>, wanted: &[u32]) -> Result<()> {
     if let Some(missing) = wanted.iter().find(|rank| !traces.iter().any(|t| t.rank == **rank)) {
         let there: Vec<String> = traces.iter().map(|t| t.rank.to_string()).collect();
-        return Err(Error::inputs(format!("rank {missing} of --ranks is in none of the reports (ranks there: {})", there.join(", "))));
+        return Err(Error::inputs(format!(
+            "rank {missing} of --ranks is in none of the reports (ranks there: {})",
+            there.join(", ")
+        )));
     }
     traces.retain(|trace| wanted.contains(&trace.rank));
     Ok(())
@@ -345,27 +397,45 @@ fn steps_of(trace: &RankTrace, rule: &StepRule, options: &Options) -> (Vec<Step>
             }
             // `--skip` drops steps after their windows are made: it never changes the steps that stay.
             let ranges = &chosen.ranges;
-            if options.cpu_windows { window::cpu(&trace.names, ranges) } else { window::gpu(&trace.ops, &trace.names, ranges) }
+            if options.cpu_windows {
+                window::cpu(&trace.names, ranges)
+            } else {
+                window::gpu(&trace.ops, &trace.names, ranges)
+            }
         }
     };
     steps.drain(..options.skip.min(steps.len()));
     (steps, warning)
 }
 
-fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, draft: Draft, unusable: &mut Vec<Error>) -> Result<Report> {
+fn analyse(
+    traces: &[RankTrace],
+    rule: &StepRule,
+    options: &Options,
+    draft: Draft,
+    unusable: &mut Vec<Error>,
+) -> Result<Report> {
     let Draft { name, settings, inputs, mut warnings } = draft;
     let measured: Vec<RankWork> = traces
         .par_iter()
         .map(|trace| {
             let (steps, warning) = steps_of(trace, rule, options);
-            let windows: Vec<Option<Span>> = steps.iter().map(|step| step.window.as_ref().ok().copied()).collect();
+            let windows: Vec<Option<Span>> =
+                steps.iter().map(|step| step.window.as_ref().ok().copied()).collect();
             let values = step_metrics::measure(&trace.ops, &windows);
             let mut own: Vec<Warning> = warning.into_iter().collect();
             own.extend(step_warnings(trace, &steps, &values));
             let mut kernels = KernelTimes::default();
             kernels.add(trace, &windows);
             let steps_out = run::rank_steps(&steps, values, options.skip, options.keep_first);
-            RankWork { steps, windows, report: rank_report(trace, steps_out), kernels, warnings: own, events: events::events(trace) }
+            RankWork {
+                steps,
+                windows,
+                report: rank_report(trace, steps_out),
+                kernels,
+                warnings: own,
+                events: events::events(trace),
+            }
         })
         .collect();
     let mut kernels = KernelTimes::default();
@@ -381,7 +451,10 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, draft: Draf
         events.push(work.events);
         warnings.extend(work.warnings);
     }
-    if ranks.iter().all(|rank| rank.steps.iter().all(|step| step.values.int(Metric::StepNs).is_none())) {
+    if ranks
+        .iter()
+        .all(|rank| rank.steps.iter().all(|step| step.values.int(Metric::StepNs).is_none()))
+    {
         return Err(no_windows(&ranks, &settings));
     }
     let run = run::run_steps(&ranks, options.skip, options.keep_first);
@@ -400,13 +473,17 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, draft: Draf
         warnings.push(
             Warning::new(
                 "first-step-left-out",
-                format!("The first captured step, '{}', is an outlier and is left out of summaries.", first.name),
+                format!(
+                    "The first captured step, '{}', is an outlier and is left out of summaries.",
+                    first.name
+                ),
             )
             .with_hint("Ranks start the profiler at different times; --keep-first keeps it."),
         );
     }
     let keys: Vec<Vec<run::StepKey>> = ranks.iter().map(|rank| run::keys(&rank.steps)).collect();
-    let inspector = unless_going_on(add_inspector(traces, &mut events, options), options, unusable)?.flatten();
+    let inspector =
+        unless_going_on(add_inspector(traces, &mut events, options), options, unusable)?.flatten();
     let inspector = inspector.map(|merged| {
         warnings.extend(merged.warnings);
         merged.view
@@ -414,7 +491,8 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, draft: Draf
     let across = analyse::across(traces, &events, &steps, &keys);
     let numbers: Vec<u32> = traces.iter().map(|t| t.rank).collect();
     let lists: Vec<&[events::Event]> = events.iter().map(Vec::as_slice).collect();
-    let run_keys: Vec<run::StepKey> = run.members.iter().map(|members| keys[0][members[0]].clone()).collect();
+    let run_keys: Vec<run::StepKey> =
+        run.members.iter().map(|members| keys[0][members[0]].clone()).collect();
     let waits = groups::step_waits(&across.measured, &across.compute, &run_keys, &numbers);
     across_ranks(&mut ranks, &across, &waits, &run.steps);
     warnings.extend(collectives::warnings::warnings(&across, traces, &events, &inputs));
@@ -439,7 +517,11 @@ fn analyse(traces: &[RankTrace], rule: &StepRule, options: &Options, draft: Draf
 }
 
 /// Pairs the kernels with the records of Inspector, which also give sizes to operations without a payload.
-fn add_inspector(traces: &[RankTrace], events: &mut [Vec<events::Event>], options: &Options) -> Result<Option<merge::Merged>> {
+fn add_inspector(
+    traces: &[RankTrace],
+    events: &mut [Vec<events::Event>],
+    options: &Options,
+) -> Result<Option<merge::Merged>> {
     if options.inspector.is_empty() {
         return Ok(None);
     }
@@ -460,7 +542,8 @@ fn add_inspector(traces: &[RankTrace], events: &mut [Vec<events::Event>], option
 }
 
 fn read_nccl_logs(options: &Options, unusable: &mut Vec<Error>) -> Result<Vec<NcclLog>> {
-    let read: Vec<Result<NcclLog>> = options.nccl_logs.par_iter().map(|path| nccl_log::read(path)).collect();
+    let read: Vec<Result<NcclLog>> =
+        options.nccl_logs.par_iter().map(|path| nccl_log::read(path)).collect();
     let mut logs = Vec::with_capacity(read.len());
     for log in read {
         logs.extend(unless_going_on(log, options, unusable)?);
@@ -469,23 +552,39 @@ fn read_nccl_logs(options: &Options, unusable: &mut Vec<Error>) -> Result<Vec<Nc
 }
 
 /// What NCCL logs and the topology say: routes, findings, and the peak that bandwidths are compared with.
-fn add_transport(report: &mut Report, logs: &[NcclLog], options: &Options, unusable: &mut Vec<Error>) -> Result<()> {
+fn add_transport(
+    report: &mut Report,
+    logs: &[NcclLog],
+    options: &Options,
+    unusable: &mut Vec<Error>,
+) -> Result<()> {
     if options.nccl_logs.is_empty() && options.topology.is_none() {
         return Ok(());
     }
-    let topology =
-        options.topology.as_deref().map(topo::read).and_then(|read| unless_going_on(read, options, unusable).transpose()).transpose()?;
+    let topology = options
+        .topology
+        .as_deref()
+        .map(topo::read)
+        .and_then(|read| unless_going_on(read, options, unusable).transpose())
+        .transpose()?;
     let facts = Facts::new(logs, topology.as_ref());
     let gpu = report.ranks.iter().find_map(|rank| rank.gpu.clone());
     for group in &mut report.collectives {
         let peak = gpu.as_deref().and_then(|gpu| facts.peak(group.comm_id.as_deref(), gpu));
         group.peak_share = group.busbw_gbs.zip(peak.as_ref()).map(|(busbw, peak)| busbw / peak.gbs);
-        group.peak_source = peak.filter(|_| group.peak_share.is_some()).map(|peak| format!("{:.1} GB/s: {}", peak.gbs, peak.source));
+        group.peak_source = peak
+            .filter(|_| group.peak_share.is_some())
+            .map(|peak| format!("{:.1} GB/s: {}", peak.gbs, peak.source));
     }
     let captured: Vec<std::collections::BTreeMap<String, String>> =
         report.inputs.iter().map(|input| input.capture.settings.clone()).collect();
     let transport = facts.findings(&captured);
-    report.findings.extend(transport.into_iter().map(|finding| findings::weigh_transport(finding, report)).collect::<Vec<_>>());
+    report.findings.extend(
+        transport
+            .into_iter()
+            .map(|finding| findings::weigh_transport(finding, report))
+            .collect::<Vec<_>>(),
+    );
     report.warnings.extend(facts.warnings());
     report.warnings.extend(facts.foreign(&report.ranks.iter().map(|rank| rank.pid).collect()));
     report.transport = Some(facts.view());
@@ -503,11 +602,19 @@ struct RankWork {
 }
 
 /// Puts clocks, waits and arrivals into the ranks' part of the report.
-fn across_ranks(ranks: &mut [RankReport], across: &analyse::Across, waits: &[report::StepWait], steps: &[report::RunStep]) {
+fn across_ranks(
+    ranks: &mut [RankReport],
+    across: &analyse::Across,
+    waits: &[report::StepWait],
+    steps: &[report::RunStep],
+) {
     let arrivals = groups::arrivals(&across.measured, ranks.len());
     for ((rank, clock), arrivals) in ranks.iter_mut().zip(&across.clocks).zip(arrivals) {
-        let own: Vec<i64> =
-            waits.iter().filter(|w| w.rank == rank.rank && steps.get(w.step).is_some_and(|s| s.counted)).map(|w| w.wait_ns).collect();
+        let own: Vec<i64> = waits
+            .iter()
+            .filter(|w| w.rank == rank.rank && steps.get(w.step).is_some_and(|s| s.counted))
+            .map(|w| w.wait_ns)
+            .collect();
         rank.wait_ns_per_step = stats::median_i64(&own);
         rank.clock.offset_ns = clock.offset_ns();
         rank.clock.residual_p50_ns = clock.residual_p50_ns;
@@ -550,7 +657,11 @@ fn rank_report(trace: &RankTrace, steps: Vec<report::RankStep>) -> RankReport {
     }
 }
 
-fn step_warnings(trace: &RankTrace, steps: &[Step], values: &[crate::model::Values]) -> Vec<Warning> {
+fn step_warnings(
+    trace: &RankTrace,
+    steps: &[Step],
+    values: &[crate::model::Values],
+) -> Vec<Warning> {
     let mut list = Vec::new();
     let without: Vec<&Step> = steps.iter().filter(|s| s.window.is_err()).collect();
     if let Some(first) = without.first() {
@@ -560,15 +671,24 @@ fn step_warnings(trace: &RankTrace, steps: &[Step], values: &[crate::model::Valu
             n => ("have", format!(" and {} more", n - 1)),
         };
         list.push(
-            Warning::new("step-without-window", format!("Rank {}: '{}'{more} {was} no window: {reason}.", trace.rank, first.name))
-                .in_report(&trace.report),
+            Warning::new(
+                "step-without-window",
+                format!("Rank {}: '{}'{more} {was} no window: {reason}.", trace.rank, first.name),
+            )
+            .in_report(&trace.report),
         );
     }
     if let Some(i) = values.iter().position(|v| !step_metrics::identity_holds(v)) {
         list.push(
-            Warning::new("identity", format!("Rank {}: the parts of '{}' do not add up to it.", trace.rank, steps[i].name))
-                .with_hint("This is a fault of nsysnccl: please report it with the capture.")
-                .in_report(&trace.report),
+            Warning::new(
+                "identity",
+                format!(
+                    "Rank {}: the parts of '{}' do not add up to it.",
+                    trace.rank, steps[i].name
+                ),
+            )
+            .with_hint("This is a fault of nsysnccl: please report it with the capture.")
+            .in_report(&trace.report),
         );
     }
     list
@@ -576,7 +696,8 @@ fn step_warnings(trace: &RankTrace, steps: &[Step], values: &[crate::model::Valu
 
 fn graph_warning(ranks: &[RankReport]) -> Option<Warning> {
     let steps = ranks.iter().flat_map(|r| &r.steps);
-    let with_graphs = steps.filter(|s| s.values.int(Metric::UnclassifiedNs).is_some_and(|ns| ns > 0)).count();
+    let with_graphs =
+        steps.filter(|s| s.values.int(Metric::UnclassifiedNs).is_some_and(|ns| ns > 0)).count();
     (with_graphs > 0).then(|| {
         Warning::new(
             "graph-level-trace",
@@ -593,22 +714,37 @@ fn no_windows(ranks: &[RankReport], settings: &Settings) -> Error {
     let fact = match reason {
         Some(reason) => format!("no step has a window on the GPU ({reason})"),
         None if settings.skip > 0 => {
-            return Error::inputs(format!("--skip {} leaves no step", settings.skip)).with_hint("skip fewer steps");
+            return Error::inputs(format!("--skip {} leaves no step", settings.skip))
+                .with_hint("skip fewer steps");
         }
         None => {
-            return Error::inputs(format!("no kernel matches --step-kernel '{}'", settings.step_pattern))
-                .with_hint("give a part of a kernel's name as `report --step whole` lists them");
+            return Error::inputs(format!(
+                "no kernel matches --step-kernel '{}'",
+                settings.step_pattern
+            ))
+            .with_hint("give a part of a kernel's name as `report --step whole` lists them");
         }
     };
     Error::inputs(fact).with_hint("use --step whole for the whole capture, or another --step")
 }
 
 /// The step of the run whose length is the (lower) median of those that count, on every rank.
-fn strips(traces: &[RankTrace], ranks: &[RankReport], windows: &[Vec<Option<Span>>], run: &run::Run) -> Vec<Strip> {
-    let mut counted: Vec<(Option<i64>, usize)> =
-        run.steps.iter().filter(|s| s.counted).map(|s| (s.values.int(Metric::StepNs), s.index)).collect();
+fn strips(
+    traces: &[RankTrace],
+    ranks: &[RankReport],
+    windows: &[Vec<Option<Span>>],
+    run: &run::Run,
+) -> Vec<Strip> {
+    let mut counted: Vec<(Option<i64>, usize)> = run
+        .steps
+        .iter()
+        .filter(|s| s.counted)
+        .map(|s| (s.values.int(Metric::StepNs), s.index))
+        .collect();
     counted.sort_unstable();
-    let Some(&(_, step)) = counted.get(counted.len().saturating_sub(1) / 2) else { return Vec::new() };
+    let Some(&(_, step)) = counted.get(counted.len().saturating_sub(1) / 2) else {
+        return Vec::new();
+    };
     let members = &run.members[step];
     (0..traces.len())
         .filter_map(|r| {

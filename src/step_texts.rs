@@ -59,15 +59,22 @@ pub struct StepText {
 /// # Errors
 /// A report cannot be read again.
 pub fn texts(reports: &[NsysReport], paths: &[PathBuf]) -> Result<Vec<StepText>> {
-    let usual = Regex::new(DEFAULT_PATTERN).map_err(|e| Error::usage(format!("the default pattern is no regular expression: {e}")))?;
+    let usual = Regex::new(DEFAULT_PATTERN)
+        .map_err(|e| Error::usage(format!("the default pattern is no regular expression: {e}")))?;
     let traces = || reports.iter().flat_map(|r| &r.candidates).map(|candidate| &candidate.trace);
     let inputs: BTreeSet<usize> = traces().map(|trace| trace.input).collect();
-    let inputs: Vec<(usize, &PathBuf)> = inputs.into_iter().filter_map(|input| Some((input, paths.get(input)?))).collect();
-    let surveys: BTreeMap<usize, survey::Survey> =
-        inputs.par_iter().map(|&(input, path)| Ok((input, survey::survey(path, &usual)?))).collect::<Result<_>>()?;
+    let inputs: Vec<(usize, &PathBuf)> =
+        inputs.into_iter().filter_map(|input| Some((input, paths.get(input)?))).collect();
+    let surveys: BTreeMap<usize, survey::Survey> = inputs
+        .par_iter()
+        .map(|&(input, path)| Ok((input, survey::survey(path, &usual)?)))
+        .collect::<Result<_>>()?;
     let mut all: BTreeMap<&str, (StepText, usize)> = BTreeMap::new();
     for trace in traces() {
-        let Some(texts) = surveys.get(&trace.input).and_then(|survey| survey.get(&trace.pid)) else { continue };
+        let Some(texts) = surveys.get(&trace.input).and_then(|survey| survey.get(&trace.pid))
+        else {
+            continue;
+        };
         for (pattern, occurrence) in texts {
             let new = || StepText {
                 pattern: pattern.clone(),
@@ -85,19 +92,34 @@ pub fn texts(reports: &[NsysReport], paths: &[PathBuf]) -> Result<Vec<StepText>>
         }
     }
     let ranks = traces().count();
-    Ok(all.into_values().map(|(text, twice)| StepText { repeated: twice == ranks, ..text }).collect())
+    Ok(all
+        .into_values()
+        .map(|(text, twice)| StepText { repeated: twice == ranks, ..text })
+        .collect())
 }
 
 /// The shallowest text that occurs at least twice on one thread of every rank (ties: longer total time, then text).
 pub fn repeated(texts: &[StepText]) -> Option<&StepText> {
-    texts.iter().filter(|text| text.repeated).min_by_key(|text| (text.depth, Reverse(text.total_ns), &text.pattern))
+    texts
+        .iter()
+        .filter(|text| text.repeated)
+        .min_by_key(|text| (text.depth, Reverse(text.total_ns), &text.pattern))
 }
 
 /// The error where no range is a step: it lists the most frequent texts, and proposes one that is sure to give steps.
 /// `read` reads the reports once more, with the ranges that match a pattern.
-pub fn no_match(fact: &str, texts: &[StepText], paths: &[PathBuf], read: impl Fn(&Regex) -> Vec<NsysReport>) -> NoSteps {
+pub fn no_match(
+    fact: &str,
+    texts: &[StepText],
+    paths: &[PathBuf],
+    read: impl Fn(&Regex) -> Vec<NsysReport>,
+) -> NoSteps {
     let listed = most_frequent(paths);
-    let fact = if listed.is_empty() { fact.to_owned() } else { format!("{fact}; the most frequent range texts are: {listed}") };
+    let fact = if listed.is_empty() {
+        fact.to_owned()
+    } else {
+        format!("{fact}; the most frequent range texts are: {listed}")
+    };
     let proposal = that_works(texts, read);
     let hint = match &proposal {
         Some(pattern) => format!(
@@ -121,16 +143,27 @@ fn most_frequent(paths: &[PathBuf]) -> String {
     let mut list: Vec<(String, u64)> = counts.into_iter().collect();
     list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     list.truncate(LISTED);
-    list.iter().map(|(text, n)| format!("{n} x '{}'", shorten(text, 60))).collect::<Vec<_>>().join(", ")
+    list.iter()
+        .map(|(text, n)| format!("{n} x '{}'", shorten(text, 60)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Of the texts that look most like a step the first that launches GPU work on most ranks.
 fn that_works(texts: &[StepText], read: impl Fn(&Regex) -> Vec<NsysReport>) -> Option<String> {
     let mut likely: Vec<&StepText> = texts.iter().collect();
-    likely.sort_by_key(|t| (!t.usual, !t.repeated, Reverse(t.ranks), t.depth, Reverse(t.total_ns), &t.pattern));
+    likely.sort_by_key(|t| {
+        (!t.usual, !t.repeated, Reverse(t.ranks), t.depth, Reverse(t.total_ns), &t.pattern)
+    });
     likely.truncate(LISTED);
-    let patterns: Vec<Regex> = likely.iter().map(|text| Regex::new(&text.pattern)).collect::<std::result::Result<_, _>>().ok()?;
-    let any = Regex::new(&likely.iter().map(|text| text.pattern.as_str()).collect::<Vec<_>>().join("|")).ok()?;
+    let patterns: Vec<Regex> = likely
+        .iter()
+        .map(|text| Regex::new(&text.pattern))
+        .collect::<std::result::Result<_, _>>()
+        .ok()?;
+    let any =
+        Regex::new(&likely.iter().map(|text| text.pattern.as_str()).collect::<Vec<_>>().join("|"))
+            .ok()?;
     let mut works = vec![0; likely.len()];
     for report in read(&any) {
         for candidate in &report.candidates {
@@ -150,6 +183,10 @@ fn works_on(trace: &RankTrace, patterns: &[Regex]) -> BTreeSet<usize> {
         let next = launches.partition_point(|&launch| launch < range.start);
         launches.get(next).is_some_and(|&launch| launch < range.end)
     });
-    let mut of = |name: NameId| *known.entry(name).or_insert_with(|| patterns.iter().position(|p| p.is_match(trace.names.get(name))));
+    let mut of = |name: NameId| {
+        *known
+            .entry(name)
+            .or_insert_with(|| patterns.iter().position(|p| p.is_match(trace.names.get(name))))
+    };
     with_work.filter_map(|range| of(range.name)).collect()
 }

@@ -67,7 +67,11 @@ pub fn shorten(text: &str, max: usize) -> Cow<'_, str> {
 /// `text` as one word of a POSIX shell.
 pub fn shell_quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=+,:@".contains(c);
-    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }
 
 /// The text with its first letter as a capital.
@@ -84,7 +88,10 @@ mod tests {
     fn escape_sequences_and_direction_marks_are_made_visible() {
         assert_eq!(printable("gemm\u{1b}[31m"), "gemm\\u{1b}[31m");
         assert_eq!(printable("a\u{202e}b\nc"), "a\\u{202e}b c");
-        assert_eq!(printable("\u{61c}x\u{ad}\u{e0041}\u{fff9}"), "\\u{61c}x\\u{ad}\\u{e0041}\\u{fff9}");
+        assert_eq!(
+            printable("\u{61c}x\u{ad}\u{e0041}\u{fff9}"),
+            "\\u{61c}x\\u{ad}\\u{e0041}\\u{fff9}"
+        );
         assert!(matches!(printable("ncclDevKernel<µ>"), Cow::Borrowed(_)));
     }
 

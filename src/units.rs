@@ -27,7 +27,9 @@ impl TimeScale {
         match largest {
             0..1_000 => NS,
             1_000..1_000_000 => Self { decimals: decimals(largest as f64 / US.nanoseconds), ..US },
-            1_000_000..10_000_000_000 => Self { decimals: decimals(largest as f64 / MS.nanoseconds), ..MS },
+            1_000_000..10_000_000_000 => {
+                Self { decimals: decimals(largest as f64 / MS.nanoseconds), ..MS }
+            }
             _ => S,
         }
     }
@@ -158,7 +160,10 @@ pub fn rank_list(ranks: &[u32]) -> String {
             _ => runs.push((rank, rank)),
         }
     }
-    runs.iter().map(|&(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") }).collect::<Vec<_>>().join(", ")
+    runs.iter()
+        .map(|&(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") })
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[cfg(test)]
@@ -190,7 +195,10 @@ mod tests {
     fn a_column_has_one_unit_and_never_hides_a_nonzero_number() {
         let scale = TimeScale::of([137_568_464, 40_000, 0]);
         assert_eq!(scale.unit, "ms");
-        assert_eq!([137_568_464, 40_000, 0, -40_000].map(|ns| scale.number(ns)), ["137.6", "<0.1", "0.0", ">-0.1"]);
+        assert_eq!(
+            [137_568_464, 40_000, 0, -40_000].map(|ns| scale.number(ns)),
+            ["137.6", "<0.1", "0.0", ">-0.1"]
+        );
         assert_eq!(TimeScale::of([5_120_000]).number(5_120_000), "5.12");
         assert_eq!(TimeScale::of([12_345_678_901]).number(12_345_678_901), "12.346");
         assert_eq!(TimeScale::of([]).unit, "ms");
@@ -198,7 +206,14 @@ mod tests {
 
     #[test]
     fn shares_are_not_rounded_to_nothing_or_to_everything() {
-        let cases = [(0.3459, "34.6 %"), (0.0, "0.0 %"), (0.0002, "<0.1 %"), (0.99996, ">99.9 %"), (1.0, "100.0 %"), (1.5, "150.0 %")];
+        let cases = [
+            (0.3459, "34.6 %"),
+            (0.0, "0.0 %"),
+            (0.0002, "<0.1 %"),
+            (0.99996, ">99.9 %"),
+            (1.0, "100.0 %"),
+            (1.5, "150.0 %"),
+        ];
         for (share, want) in cases {
             assert_eq!(percent(share), want, "{share}");
         }
@@ -227,7 +242,10 @@ mod tests {
 
     #[test]
     fn bandwidths_and_counts() {
-        assert_eq!([287.57, 27.2, 2.789, 0.0123].map(bandwidth), ["287.6 GB/s", "27.2 GB/s", "2.79 GB/s", "0.012 GB/s"]);
+        assert_eq!(
+            [287.57, 27.2, 2.789, 0.0123].map(bandwidth),
+            ["287.6 GB/s", "27.2 GB/s", "2.79 GB/s", "0.012 GB/s"]
+        );
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([plural(1, "rank"), plural(2, "rank")], ["1 rank", "2 ranks"]);
     }

@@ -20,7 +20,11 @@ fn text(bytes: &[u8]) -> String {
 #[track_caller]
 fn assert_refused(output: &Output, status: i32, words: &[&str]) {
     let error = text(&output.stderr);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(status), String::new()), "{error}");
+    assert_eq!(
+        (output.status.code(), text(&output.stdout)),
+        (Some(status), String::new()),
+        "{error}"
+    );
     for word in words {
         assert!(error.contains(word), "'{word}' is not in: {error}");
     }
@@ -58,13 +62,36 @@ fn times_at_the_ends_of_the_range_are_no_times() {
         let main = thread(7, 7);
         for end in [i64::MIN, i64::MAX] {
             report.range(main, "step 9", i64::MIN..end);
-            report.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream(7), i64::MIN..end, main.at(i64::MIN));
-            report.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream(7), 5..end, main.at(i64::MAX - 1));
+            report.kernel(
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                stream(7),
+                i64::MIN..end,
+                main.at(i64::MIN),
+            );
+            report.kernel(
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                stream(7),
+                5..end,
+                main.at(i64::MAX - 1),
+            );
         }
         let path = report.save(folder.path(), "run_0.sqlite");
-        for more in [&[][..], &["--step", "whole"], &["--step-kernel", "gemm"], &["--window", "cpu"], &["--step", "9"]] {
-            let output = run(folder.path(), &[&["report", "run_0.sqlite", "--format", "json"], more].concat());
-            assert!(matches!(output.status.code(), Some(0 | 3)), "{shift} {more:?}: {}", text(&output.stderr));
+        for more in [
+            &[][..],
+            &["--step", "whole"],
+            &["--step-kernel", "gemm"],
+            &["--window", "cpu"],
+            &["--step", "9"],
+        ] {
+            let output = run(
+                folder.path(),
+                &[&["report", "run_0.sqlite", "--format", "json"], more].concat(),
+            );
+            assert!(
+                matches!(output.status.code(), Some(0 | 3)),
+                "{shift} {more:?}: {}",
+                text(&output.stderr)
+            );
         }
         std::fs::remove_file(path).expect("removed");
     }
@@ -83,8 +110,14 @@ fn a_shift_below_zero_changes_no_number() {
         report.export("EXPORT_PARAM_TIME_SHIFT", &shift.to_string());
         let built = support::report(&[report.save(folder.path(), &format!("run{shift}.sqlite"))]);
         let steps = &support::only_rank(&built).steps;
-        support::assert_numbers(&steps[0], &[("step_ns", 1000), ("idle_ns", 900), ("start_ns", shift + 1000)]);
-        support::assert_numbers(&steps[1], &[("step_ns", 100), ("idle_ns", 0), ("start_ns", shift + 2000)]);
+        support::assert_numbers(
+            &steps[0],
+            &[("step_ns", 1000), ("idle_ns", 900), ("start_ns", shift + 1000)],
+        );
+        support::assert_numbers(
+            &steps[1],
+            &[("step_ns", 100), ("idle_ns", 0), ("start_ns", shift + 2000)],
+        );
     }
 }
 
@@ -94,14 +127,16 @@ fn a_comparison_never_replaces_what_it_reads() {
     let at = |name: &str| folder.path().join(name);
     let names = ["step 1", "step 2", "step 3"];
     let inputs = ["a_0.json", "b_0.json"].map(|name| steps(&names).save(folder.path(), name));
-    std::fs::write(at("nccl.txt"), "h:1:1 [0] NCCL INFO NCCL_DEBUG set by environment to INFO\n").expect("written");
+    std::fs::write(at("nccl.txt"), "h:1:1 [0] NCCL INFO NCCL_DEBUG set by environment to INFO\n")
+        .expect("written");
     std::fs::write(
         at("set.csv"),
         "[[variant]]\nname = 'a'\nreports = 'a_0.json'\nnccl_log = 'nccl.txt'\n[[variant]]\nname = 'b'\nreports = 'b_0.json'\n",
     )
     .expect("written");
     std::fs::create_dir(at("x")).expect("made");
-    let before: Vec<Vec<u8>> = inputs.iter().map(|path| std::fs::read(path).expect("read")).collect();
+    let before: Vec<Vec<u8>> =
+        inputs.iter().map(|path| std::fs::read(path).expect("read")).collect();
     for arguments in [
         &["compare", "a_0.json", "b_0.json", "-o", "b_0.json"][..],
         &["compare", "a=a_*.json", "b=b_0.json", "-o", "x/../a_0.json"],
@@ -109,10 +144,17 @@ fn a_comparison_never_replaces_what_it_reads() {
         &["compare", "--manifest", "set.csv", "-o", "nccl.txt"],
         &["compare", "--manifest", "set.csv", "-o", "set.csv"],
     ] {
-        assert_refused(&run(folder.path(), arguments), 2, &["would overwrite an input", "try: choose another file"]);
+        assert_refused(
+            &run(folder.path(), arguments),
+            2,
+            &["would overwrite an input", "try: choose another file"],
+        );
     }
     assert_eq!(inputs.map(|path| std::fs::read(path).expect("read")).to_vec(), before);
-    assert_eq!(run(folder.path(), &["compare", "--manifest", "set.csv", "-o", "out.csv"]).status.code(), Some(0));
+    assert_eq!(
+        run(folder.path(), &["compare", "--manifest", "set.csv", "-o", "out.csv"]).status.code(),
+        Some(0)
+    );
 }
 
 #[test]
@@ -133,7 +175,12 @@ fn an_error_that_cannot_be_written_is_an_error_all_the_same() {
     let folder = support::folder();
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("opens");
     let mut command = Command::new(env!("CARGO_BIN_EXE_nsysnccl"));
-    let status = command.args(["report", "nothing.sqlite"]).current_dir(folder.path()).stderr(full).status().expect("runs");
+    let status = command
+        .args(["report", "nothing.sqlite"])
+        .current_dir(folder.path())
+        .stderr(full)
+        .status()
+        .expect("runs");
     assert_eq!(status.code(), Some(3));
 }
 
@@ -145,20 +192,39 @@ fn a_report_with_changes_beside_it_is_not_read_without_them() {
     let ok = |name: &str| assert_eq!(run(folder.path(), &["report", name]).status.code(), Some(0));
     // A writer that has changed the report and is still there.
     let writer = rusqlite::Connection::open(&path).expect("opens");
-    writer.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; DELETE FROM NVTX_EVENTS").expect("changes");
-    assert_refused(&run(folder.path(), &["report", "run_0.sqlite"]), 3, &["run_0.sqlite: was changed", "-wal", "wal_checkpoint(TRUNCATE)"]);
+    writer
+        .execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; DELETE FROM NVTX_EVENTS",
+        )
+        .expect("changes");
+    assert_refused(
+        &run(folder.path(), &["report", "run_0.sqlite"]),
+        3,
+        &["run_0.sqlite: was changed", "-wal", "wal_checkpoint(TRUNCATE)"],
+    );
     std::fs::create_dir(at("links")).expect("made");
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink(&path, at("links/run_0.sqlite")).expect("a link");
-        assert_refused(&run(folder.path(), &["report", "links/run_0.sqlite"]), 3, &["links/run_0.sqlite: was changed"]);
+        assert_refused(
+            &run(folder.path(), &["report", "links/run_0.sqlite"]),
+            3,
+            &["links/run_0.sqlite: was changed"],
+        );
     }
     drop(writer);
-    assert!(text(&run(folder.path(), &["report", "run_0.sqlite"]).stdout).contains("no NVTX ranges"));
+    assert!(
+        text(&run(folder.path(), &["report", "run_0.sqlite"]).stdout).contains("no NVTX ranges")
+    );
     // An export that was broken off, one that ended, and files that only happen to be there.
     steps(&["step 1", "step 2", "step 3"]).save(folder.path(), "ended_0.sqlite");
-    std::fs::write(at("ended_0.sqlite-journal"), b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7\0\0\0\x01").expect("written");
-    assert_refused(&run(folder.path(), &["report", "ended_0.sqlite"]), 3, &["ended_0.sqlite: is not finished", "try: wait"]);
+    std::fs::write(at("ended_0.sqlite-journal"), b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7\0\0\0\x01")
+        .expect("written");
+    assert_refused(
+        &run(folder.path(), &["report", "ended_0.sqlite"]),
+        3,
+        &["ended_0.sqlite: is not finished", "try: wait"],
+    );
     std::fs::write(at("ended_0.sqlite-journal"), [0; 512]).expect("written");
     std::fs::write(at("ended_0.sqlite-wal"), "").expect("written");
     ok("ended_0.sqlite");
@@ -168,11 +234,18 @@ fn a_report_with_changes_beside_it_is_not_read_without_them() {
 fn views_in_place_of_tables_are_refused() {
     let folder = support::folder();
     let endless = "WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start + 1 FROM n) SELECT start, start + 1 AS \"end\" FROM n";
-    for (table, view) in [("NVTX_EVENTS", "SELECT * FROM hidden"), ("CUPTI_ACTIVITY_KIND_MEMSET", endless)] {
+    for (table, view) in
+        [("NVTX_EVENTS", "SELECT * FROM hidden"), ("CUPTI_ACTIVITY_KIND_MEMSET", endless)]
+    {
         let path = steps(&["step 1", "step 2"]).save(folder.path(), "run_0.sqlite");
-        let rename = if table == "NVTX_EVENTS" { "ALTER TABLE NVTX_EVENTS RENAME TO hidden;" } else { "" };
+        let rename =
+            if table == "NVTX_EVENTS" { "ALTER TABLE NVTX_EVENTS RENAME TO hidden;" } else { "" };
         edit(&path, &format!("{rename} CREATE VIEW {table} AS {view}"));
-        assert_refused(&run(folder.path(), &["report", "run_0.sqlite"]), 3, &["run_0.sqlite: holds a view", table, "try: export"]);
+        assert_refused(
+            &run(folder.path(), &["report", "run_0.sqlite"]),
+            3,
+            &["run_0.sqlite: holds a view", table, "try: export"],
+        );
         std::fs::remove_file(path).expect("removed");
     }
 }
@@ -185,7 +258,11 @@ fn what_is_no_file_is_neither_read_nor_waited_for() {
     std::fs::create_dir(folder.path().join("logs")).expect("made");
     assert!(Command::new("mkfifo").arg(&fifo).status().expect("runs").success());
     for path in ["/dev/null", "/dev/zero", "logs/a.log"] {
-        assert_refused(&run(folder.path(), &["report", path]), 3, &[path, "is a pipe or a device", "try: save it as a file"]);
+        assert_refused(
+            &run(folder.path(), &["report", path]),
+            3,
+            &[path, "is a pipe or a device", "try: save it as a file"],
+        );
     }
     // A pipe that is found in a folder would be waited for without end.
     assert_refused(&run(folder.path(), &["inspect", "logs"]), 3, &["logs: holds no .log"]);
@@ -195,7 +272,11 @@ fn what_is_no_file_is_neither_read_nor_waited_for() {
 fn commands_that_are_proposed_are_safe_to_paste() {
     let folder = support::folder();
     std::fs::write(folder.path().join("it's; x.nsys-rep"), "raw").expect("written");
-    assert_refused(&run(folder.path(), &["report", "it's; x.nsys-rep"]), 3, &[r"--include-json true 'it'\''s; x.nsys-rep'"]);
+    assert_refused(
+        &run(folder.path(), &["report", "it's; x.nsys-rep"]),
+        3,
+        &[r"--include-json true 'it'\''s; x.nsys-rep'"],
+    );
 }
 
 #[test]
@@ -215,10 +296,15 @@ fn secrets_stay_where_they_are() {
     ];
     let mut report = steps(&["step 1", "step 2", "step 3"]);
     assignments.iter().for_each(|(name, value)| report.env(name, value));
-    report.system("DeviceEnvironment", &assignments.map(|(name, value)| format!("{name}={value}")).join(";"));
+    report.system(
+        "DeviceEnvironment",
+        &assignments.map(|(name, value)| format!("{name}={value}")).join(";"),
+    );
     report.save(folder.path(), "a_0.sqlite");
     report.save(folder.path(), "b_0.sqlite");
-    let lines = assignments.map(|(name, value)| format!("h:7:7 [0] NCCL INFO {name} set by environment to {value}.\n"));
+    let lines = assignments.map(|(name, value)| {
+        format!("h:7:7 [0] NCCL INFO {name} set by environment to {value}.\n")
+    });
     std::fs::write(folder.path().join("n.log"), lines.concat()).expect("written");
     for command in [
         &["report", "a_0.sqlite"][..],
@@ -232,7 +318,10 @@ fn secrets_stay_where_they_are() {
             assert!(!all.contains("hunter2"), "{command:?} {format}: {all}");
             // What may be shown is: the search above looked at the right thing.
             let shows = command[0] == "report" && output.status.success() && format != "csv";
-            assert!(!shows || all.contains("NCCL_SHOWN") && all.contains("NCCL_A"), "{command:?} {format}: {all}");
+            assert!(
+                !shows || all.contains("NCCL_SHOWN") && all.contains("NCCL_A"),
+                "{command:?} {format}: {all}"
+            );
         }
     }
 }
@@ -241,7 +330,8 @@ fn secrets_stay_where_they_are() {
 fn proposed(error: &str) -> Option<String> {
     let (_, rest) = error.split_once("for example --step ")?;
     let (word, _) = rest.split_once("; or --step whole")?;
-    let echo = Command::new("sh").arg("-c").arg(format!("printf %s {word}")).output().expect("runs");
+    let echo =
+        Command::new("sh").arg("-c").arg(format!("printf %s {word}")).output().expect("runs");
     Some(String::from_utf8(echo.stdout).expect("UTF-8"))
 }
 
@@ -278,7 +368,11 @@ fn a_proposed_pattern_survives_the_shell_and_finds_steps() {
         assert_eq!(output.status.code(), Some(0), "{name:?} {pattern:?}: {}", text(&output.stderr));
         std::fs::remove_file(path).expect("removed");
     }
-    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "something was executed");
+    assert_eq!(
+        std::fs::read_dir(folder.path()).expect("a folder").count(),
+        0,
+        "something was executed"
+    );
 }
 
 #[test]
@@ -295,7 +389,11 @@ fn what_is_proposed_looks_like_a_step_and_launches_work() {
     (0..50).for_each(|i| report.range(thread(7, 9 + i as u32), "get data", 10 * i..10 * i + 5));
     report.save(folder.path(), "b_0.sqlite");
     let output = run(folder.path(), &["report", "b_0.sqlite"]);
-    assert!(proposed(&text(&output.stderr)).expect("a proposal").starts_with("^pass "), "{}", text(&output.stderr));
+    assert!(
+        proposed(&text(&output.stderr)).expect("a proposal").starts_with("^pass "),
+        "{}",
+        text(&output.stderr)
+    );
     // Where no range launches anything, none is proposed.
     let mut report = Report::default();
     report.range(thread(7, 7), "alone", 0..10);
@@ -312,7 +410,11 @@ fn a_repeated_text_with_a_number_sign_or_a_tab_is_a_step() {
         let names = [1, 2, 3].map(|i| format!("{name}{i}"));
         let path = steps(&names.each_ref().map(String::as_str)).save(folder.path(), "run_0.sqlite");
         let built = support::report(std::slice::from_ref(&path));
-        assert_eq!((built.steps.len(), built.settings.step_pattern_source.as_str()), (3, "repeated range"), "{name}");
+        assert_eq!(
+            (built.steps.len(), built.settings.step_pattern_source.as_str()),
+            (3, "repeated range"),
+            "{name}"
+        );
         std::fs::remove_file(path).expect("removed");
     }
 }

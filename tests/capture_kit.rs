@@ -21,7 +21,11 @@ const USUAL: [f64; 6] = [0.15; 6];
 fn verify(folder: &Path, run: &Run, pid: u32) -> Option<(i32, String)> {
     let names: Vec<String> = (5..11).map(|i| format!("Batch {i}")).collect();
     let events = json!({ "pid": 7, "steps": names, "step_ms": run.events, "late_ms": run.late });
-    let steps: Vec<_> = names.iter().zip(run.found).map(|(name, ms)| json!({ "name": name, "step_ns": (ms * 1e6) as i64 })).collect();
+    let steps: Vec<_> = names
+        .iter()
+        .zip(run.found)
+        .map(|(name, ms)| json!({ "name": name, "step_ns": (ms * 1e6) as i64 }))
+        .collect();
     let report = json!({ "ranks": [{ "report": "ddp_0.sqlite", "pid": pid, "steps": steps }] });
     std::fs::write(folder.join("ddp_0.events.json"), events.to_string()).expect("written");
     std::fs::write(folder.join("report.json"), report.to_string()).expect("written");
@@ -65,7 +69,9 @@ fn step_times_may_differ_by_a_twentieth_of_a_percent() {
 #[test]
 fn another_run_is_refused() {
     let folder = support::folder();
-    if let Some((code, printed)) = verify(folder.path(), &Run { events: TIMES, found: TIMES, late: USUAL }, 8) {
+    if let Some((code, printed)) =
+        verify(folder.path(), &Run { events: TIMES, found: TIMES, late: USUAL }, 8)
+    {
         assert!(code == 1 && printed.contains("not the same run"), "{printed}");
     }
 }

@@ -53,13 +53,21 @@ struct Capture {
 
 impl Capture {
     fn complete() -> Capture {
-        let line = |rank: u32, message: &str| format!("node0:{pid}:{pid} [{rank}] NCCL INFO {message}", pid = pid(rank));
+        let line = |rank: u32, message: &str| {
+            format!("node0:{pid}:{pid} [{rank}] NCCL INFO {message}", pid = pid(rank))
+        };
         let lines = |rank: u32| {
             let comm = format!(
                 "ncclCommInitRankConfig comm 0x{rank}f rank {rank} nranks 2 cudaDev 0 nvmlDev {rank} busId {rank}a000 commId {WORLD:#x} - Init COMPLETE"
             );
             let peer = 1 - rank;
-            [line(rank, &comm), line(rank, &format!("Channel 00/0 : {rank}[{rank}] -> {peer}[{peer}] via P2P/CUMEM"))]
+            [
+                line(rank, &comm),
+                line(
+                    rank,
+                    &format!("Channel 00/0 : {rank}[{rank}] -> {peer}[{peer}] via P2P/CUMEM"),
+                ),
+            ]
         };
         Capture {
             ranks: vec![0, 1],
@@ -93,11 +101,18 @@ impl Capture {
         report.system("Hostname", "node0");
         let main = thread(pid(rank), pid(rank));
         report.gpu(i64::from(rank), "NVIDIA H200", main.pid, 0);
-        report.row("ANALYSIS_DETAILS", &[("globalVid", 0.into()), ("duration", (self.steps * 10 * MS).into())]);
+        report.row(
+            "ANALYSIS_DETAILS",
+            &[("globalVid", 0.into()), ("duration", (self.steps * 10 * MS).into())],
+        );
         for step in 0..self.steps {
             let at = |ms: i64| (10 * step + ms) * MS;
             if !self.step.is_empty() {
-                report.range(main, &format!("{}{}", self.step, step + (self.shift)(rank)), at(0)..at(9));
+                report.range(
+                    main,
+                    &format!("{}{}", self.step, step + (self.shift)(rank)),
+                    at(0)..at(9),
+                );
             }
             let launch = |time: i64| if self.launches { main.at(time) } else { main.unseen() };
             if self.in_graphs {
@@ -107,7 +122,12 @@ impl Capture {
             report.kernel(GEMM, stream(7), at(1)..at(5), launch(at(0) + 10));
             if self.all_reduces {
                 if self.nccl_ranges {
-                    let payload = Payload { comm: WORLD, bytes: Some(1 << 20), redop: Some("Sum"), ..Payload::default() };
+                    let payload = Payload {
+                        comm: WORLD,
+                        bytes: Some(1 << 20),
+                        redop: Some("Sum"),
+                        ..Payload::default()
+                    };
                     report.nccl(main, "ncclAllReduce", at(0) + 20..at(0) + 900, payload);
                 }
                 report.kernel(ALL_REDUCE, stream(9), at(5)..at(8), launch(at(0) + 100));
@@ -136,10 +156,15 @@ impl Capture {
         for &rank in &self.inspector {
             let logs = folder.join("inspector");
             std::fs::create_dir_all(&logs).expect("a folder");
-            std::fs::write(logs.join(format!("node0-pid{}.log", pid(rank))), self.inspector_log(rank)).expect("a log");
+            std::fs::write(
+                logs.join(format!("node0-pid{}.log", pid(rank))),
+                self.inspector_log(rank),
+            )
+            .expect("a log");
         }
         if !self.nccl_log.is_empty() {
-            std::fs::write(folder.join("run.nccl.log"), self.nccl_log.join("\n") + "\n").expect("a log");
+            std::fs::write(folder.join("run.nccl.log"), self.nccl_log.join("\n") + "\n")
+                .expect("a log");
         }
         if !self.topology.is_empty() {
             std::fs::write(folder.join("topo.txt"), self.topology).expect("a matrix");
@@ -175,10 +200,29 @@ fn a_complete_capture_lacks_nothing() {
     assert_eq!(ids(&view), Vec::<&str>::new(), "{:#?}", view.findings);
     let [run] = view.runs.as_slice() else { panic!("{:#?}", view.runs) };
     assert!(run.numbers.iter().all(|number| number.state == State::Measured), "{:#?}", run.numbers);
-    assert_eq!((run.name.as_str(), run.steps.count, run.steps.source.as_deref()), ("run", Some(10), Some("default")));
-    assert!(run.ranks.iter().all(|rank| (rank.kernels, rank.comm_kernels, rank.steps) == (20, 10, Some(10))), "{:#?}", run.ranks);
+    assert_eq!(
+        (run.name.as_str(), run.steps.count, run.steps.source.as_deref()),
+        ("run", Some(10), Some("default"))
+    );
+    assert!(
+        run.ranks
+            .iter()
+            .all(|rank| (rank.kernels, rank.comm_kernels, rank.steps) == (20, 10, Some(10))),
+        "{:#?}",
+        run.ranks
+    );
     let rows = view.exports[0].rows;
-    assert_eq!((rows.kernels, rows.comm_kernels, rows.api_calls, rows.ranges, rows.nccl_calls, rows.nccl_sizes), (20, 10, 20, 20, 10, 10));
+    assert_eq!(
+        (
+            rows.kernels,
+            rows.comm_kernels,
+            rows.api_calls,
+            rows.ranges,
+            rows.nccl_calls,
+            rows.nccl_sizes
+        ),
+        (20, 10, 20, 20, 10, 10)
+    );
     assert_eq!(view.exports[0].capture_ns, Some(100 * MS));
     // 1 ms to 98 ms.
     assert_eq!(view.exports[0].gpu_work_ns, Some(97 * MS));
@@ -194,7 +238,12 @@ type Change = fn(&mut Capture);
 type Missing = (&'static str, Change, &'static [(&'static str, State)], &'static str);
 
 const MISSING: &[Missing] = &[
-    ("no-nvtx", |c| (c.step, c.nccl_ranges) = ("", false), &[("steps", State::Weaker)], "nsys profile --trace=cuda,nvtx"),
+    (
+        "no-nvtx",
+        |c| (c.step, c.nccl_ranges) = ("", false),
+        &[("steps", State::Weaker)],
+        "nsys profile --trace=cuda,nvtx",
+    ),
     ("no-step-ranges", |c| c.step = "", &[("steps", State::Weaker)], "torch.cuda.nvtx.range_push"),
     ("steps-by-guess", |c| c.step = "my loop ", &[("steps", State::Weaker)], "--step REGEX"),
     (
@@ -202,7 +251,8 @@ const MISSING: &[Missing] = &[
         |c| {
             c.step = "";
             // Once on each rank: nothing is repeated.
-            c.more = |rank, report| report.range(thread(pid(rank), pid(rank)), "all of it", 0..95 * MS);
+            c.more =
+                |rank, report| report.range(thread(pid(rank), pid(rank)), "all of it", 0..95 * MS);
         },
         &[("steps", State::Null), ("shares", State::Null)],
         "--step takes any regular expression",
@@ -237,22 +287,57 @@ const MISSING: &[Missing] = &[
     (
         "graph-level-trace",
         |c| c.in_graphs = true,
-        &[("shares", State::Weaker), ("copies", State::Weaker), ("across", State::Null), ("bandwidth", State::Null)],
+        &[
+            ("shares", State::Weaker),
+            ("copies", State::Weaker),
+            ("across", State::Null),
+            ("bandwidth", State::Null),
+        ],
         "--cuda-graph-trace=node",
     ),
-    ("no-communication", |c| c.all_reduces = false, &[("across", State::Null), ("bandwidth", State::Null)], "--comm-regex"),
+    (
+        "no-communication",
+        |c| c.all_reduces = false,
+        &[("across", State::Null), ("bandwidth", State::Null)],
+        "--comm-regex",
+    ),
     (
         "no-payloads",
         |c| (c.payloads, c.inspector) = (Payloads::None, vec![]),
         &[("bandwidth", State::Null)],
         "nsys export --type sqlite --include-blobs true --include-json true",
     ),
-    ("no-inspector", |c| c.inspector = vec![], &[("inspector", State::Null)], "NCCL_PROFILER_PLUGIN="),
-    ("inspector-log-missing", |c| c.inspector = vec![1], &[("inspector", State::Weaker)], "NCCL_INSPECTOR_DUMP_DIR"),
+    (
+        "no-inspector",
+        |c| c.inspector = vec![],
+        &[("inspector", State::Null)],
+        "NCCL_PROFILER_PLUGIN=",
+    ),
+    (
+        "inspector-log-missing",
+        |c| c.inspector = vec![1],
+        &[("inspector", State::Weaker)],
+        "NCCL_INSPECTOR_DUMP_DIR",
+    ),
     ("no-nccl-log", |c| c.nccl_log = vec![], &[("transport", State::Weaker)], "NCCL_DEBUG=INFO"),
-    ("nccl-log-without-channels", |c| c.nccl_log.retain(|line| !line.contains("Channel")), &[("transport", State::Weaker)], "P2P,SHM,NET"),
-    ("nccl-log-missing", |c| c.nccl_log.retain(|line| line.starts_with("node0:1000:")), &[("transport", State::Weaker)], "nccl.%h.%p.log"),
-    ("no-topology", |c| c.topology = "", &[("transport", State::Weaker)], "nvidia-smi topo -m > topo.txt"),
+    (
+        "nccl-log-without-channels",
+        |c| c.nccl_log.retain(|line| !line.contains("Channel")),
+        &[("transport", State::Weaker)],
+        "P2P,SHM,NET",
+    ),
+    (
+        "nccl-log-missing",
+        |c| c.nccl_log.retain(|line| line.starts_with("node0:1000:")),
+        &[("transport", State::Weaker)],
+        "nccl.%h.%p.log",
+    ),
+    (
+        "no-topology",
+        |c| c.topology = "",
+        &[("transport", State::Weaker)],
+        "nvidia-smi topo -m > topo.txt",
+    ),
     (
         "ranks-missing",
         |c| {
@@ -295,15 +380,30 @@ const MISSING: &[Missing] = &[
         "nsysnccl compare",
     ),
     ("no-api-calls", |c| c.launches = false, &[("steps", State::Null)], "--window cpu"),
-    ("no-epoch", |c| c.more = |_, report| report.without("TARGET_INFO_SESSION_START_TIME"), &[], "nsys export"),
+    (
+        "no-epoch",
+        |c| c.more = |_, report| report.without("TARGET_INFO_SESSION_START_TIME"),
+        &[],
+        "nsys export",
+    ),
     (
         "partial-export",
         |c| c.more = |_, report| report.export("EXPORT_PARAM_TIMES_TO_EXPORT", "1s/2s"),
         &[],
         "Export everything: nsys export --type sqlite",
     ),
-    ("profiler-error", |c| c.more = |_, report| noted(report, 3, "Buffers overflowed."), &[], "Capture fewer steps"),
-    ("profiler-warning", |c| c.more = |_, report| noted(report, 2, "CUDA events were dropped."), &[], "all of its notes"),
+    (
+        "profiler-error",
+        |c| c.more = |_, report| noted(report, 3, "Buffers overflowed."),
+        &[],
+        "Capture fewer steps",
+    ),
+    (
+        "profiler-warning",
+        |c| c.more = |_, report| noted(report, 2, "CUDA events were dropped."),
+        &[],
+        "all of its notes",
+    ),
     (
         "rank-without-communication",
         |c| {
@@ -313,7 +413,12 @@ const MISSING: &[Missing] = &[
                     report.without("CUPTI_ACTIVITY_KIND_KERNEL");
                     let main = thread(pid(1), pid(1));
                     (0..10).for_each(|i| {
-                        report.kernel(GEMM, stream(7), (10 * i + 1) * MS..(10 * i + 8) * MS, main.at(10 * i * MS + 200));
+                        report.kernel(
+                            GEMM,
+                            stream(7),
+                            (10 * i + 1) * MS..(10 * i + 8) * MS,
+                            main.at(10 * i * MS + 200),
+                        );
                     });
                 }
             }
@@ -369,16 +474,28 @@ fn everything_that_is_missing_is_said_with_its_cost_and_how_to_capture_it() {
         let mut capture = Capture::complete();
         change(&mut capture);
         let view = capture.examine();
-        let found: Vec<&Finding> = view.findings.iter().filter(|finding| finding.id == *id).collect();
+        let found: Vec<&Finding> =
+            view.findings.iter().filter(|finding| finding.id == *id).collect();
         assert!(!found.is_empty(), "{id}: {:?}", ids(&view));
         for finding in found {
             assert!(finding.advice.contains(advice), "{id}: {}", finding.advice);
-            assert!(finding.cost.ends_with('.') && finding.cost.len() > 10 && !finding.about.is_empty(), "{id}: {finding:#?}");
+            assert!(
+                finding.cost.ends_with('.') && finding.cost.len() > 10 && !finding.about.is_empty(),
+                "{id}: {finding:#?}"
+            );
         }
         for (number, expected) in *numbers {
-            assert!(view.runs.iter().all(|run| state(run, number) == *expected), "{id}: {number}: {:#?}", view.runs[0].numbers);
+            assert!(
+                view.runs.iter().all(|run| state(run, number) == *expected),
+                "{id}: {number}: {:#?}",
+                view.runs[0].numbers
+            );
         }
-        let reasons = view.runs.iter().flat_map(|run| &run.numbers).filter(|number| number.state != State::Measured);
+        let reasons = view
+            .runs
+            .iter()
+            .flat_map(|run| &run.numbers)
+            .filter(|number| number.state != State::Measured);
         for number in reasons {
             assert!(number.why.is_some(), "{id}: {} has no reason", number.id);
         }
@@ -393,7 +510,11 @@ fn missing_payloads_are_told_by_their_cause() {
         capture.inspector.clear();
         change(&mut capture);
         let view = capture.examine();
-        let finding = view.findings.into_iter().find(|finding| finding.id == "no-payloads").expect("the finding");
+        let finding = view
+            .findings
+            .into_iter()
+            .find(|finding| finding.id == "no-payloads")
+            .expect("the finding");
         format!("{} {}", finding.title, finding.advice)
     };
     let cases: [(Change, &str); 5] = [
@@ -401,18 +522,27 @@ fn missing_payloads_are_told_by_their_cause() {
             |c| {
                 c.payloads = Payloads::None;
                 c.more = |_, report| {
-                    report.row("NVTX_PAYLOAD_SCHEMA_ENTRIES", &[("domainId", 1.into()), ("schemaId", 1.into()), ("idx", 0.into())]);
+                    report.row(
+                        "NVTX_PAYLOAD_SCHEMA_ENTRIES",
+                        &[("domainId", 1.into()), ("schemaId", 1.into()), ("idx", 0.into())],
+                    );
                 };
             },
             "were not exported. Export again (no new capture is needed)",
         ),
-        (|c| c.payloads = Payloads::None, "carry no payloads. Export again (no new capture is needed)"),
+        (
+            |c| c.payloads = Payloads::None,
+            "carry no payloads. Export again (no new capture is needed)",
+        ),
         (|c| c.nccl_ranges = false, "although its kernels are"),
         (
             |c| {
                 (c.nccl_ranges, c.step) = (false, "");
                 c.more = |_, report| {
-                    report.row("META_DATA_CAPTURE", &[("name", text("PROCESS_0:COLLECT_NVTX_TRACE")), ("value", text("false"))]);
+                    report.row(
+                        "META_DATA_CAPTURE",
+                        &[("name", text("PROCESS_0:COLLECT_NVTX_TRACE")), ("value", text("false"))],
+                    );
                 };
             },
             "NVTX was not traced",
@@ -421,7 +551,10 @@ fn missing_payloads_are_told_by_their_cause() {
             |c| {
                 c.nccl_ranges = false;
                 c.more = |_, report| {
-                    let filter = [("name", text("NVTX_OPTIONS:NVTX_DOMAIN_FILTER_STRING")), ("value", text("default"))];
+                    let filter = [
+                        ("name", text("NVTX_OPTIONS:NVTX_DOMAIN_FILTER_STRING")),
+                        ("value", text("default")),
+                    ];
                     report.row("META_DATA_CAPTURE", &filter);
                 };
             },
@@ -446,7 +579,13 @@ fn agrees(view: &Examination, case: &str) {
             ..Options::default()
         };
         let built = pipeline::build(&paths, &options, || ());
-        assert_eq!(built.is_err(), run.problem.is_some(), "{case} {}: {:?}", run.name, built.as_ref().err());
+        assert_eq!(
+            built.is_err(),
+            run.problem.is_some(),
+            "{case} {}: {:?}",
+            run.name,
+            built.as_ref().err()
+        );
         let Ok(built) = built else { continue };
         let report = serde_json::to_value(&built.report).expect("JSON");
         let collectives = report["collectives"].as_array().expect("a list");
@@ -462,27 +601,65 @@ fn agrees(view: &Examination, case: &str) {
             assert_eq!(there(id), found, "{case} {}: {id}: {:#?}", run.name, run.numbers);
         }
         let communicates = run.ranks.iter().any(|rank| rank.comm_kernels > 0);
-        let known = !report["summary"]["comm_fraction"].is_null() && !has_code(&report, "graph-level-trace");
+        let known = !report["summary"]["comm_fraction"].is_null()
+            && !has_code(&report, "graph-level-trace");
         let overlap = !report["summary"]["overlap_fraction"].is_null();
         assert_eq!(overlap, known && communicates, "{case} {}", run.name);
-        assert_eq!(state(run, "shares") == State::Measured, overlap || doctor::alone(run), "{case} {}", run.name);
+        assert_eq!(
+            state(run, "shares") == State::Measured,
+            overlap || doctor::alone(run),
+            "{case} {}",
+            run.name
+        );
         let ranks: BTreeSet<(u64, String)> = report["ranks"]
             .as_array()
             .expect("a list")
             .iter()
-            .map(|rank| (rank["rank"].as_u64().expect("a number"), rank["rank_source"].as_str().expect("a text").to_owned()))
+            .map(|rank| {
+                (
+                    rank["rank"].as_u64().expect("a number"),
+                    rank["rank_source"].as_str().expect("a text").to_owned(),
+                )
+            })
             .collect();
-        let said: BTreeSet<(u64, String)> = run.ranks.iter().map(|rank| (u64::from(rank.rank), rank.rank_source.clone())).collect();
+        let said: BTreeSet<(u64, String)> =
+            run.ranks.iter().map(|rank| (u64::from(rank.rank), rank.rank_source.clone())).collect();
         assert_eq!(ranks, said, "{case} {}", run.name);
-        assert_eq!(report["settings"]["step_pattern"].as_str(), run.steps.pattern.as_deref(), "{case} {}", run.name);
-        assert_eq!(has_code(&report, "ranks-missing"), !run.ranks_missing.is_empty(), "{case} {}", run.name);
-        assert_eq!(has_code(&report, "captured-apart"), run.captured_apart.is_some(), "{case} {}", run.name);
+        assert_eq!(
+            report["settings"]["step_pattern"].as_str(),
+            run.steps.pattern.as_deref(),
+            "{case} {}",
+            run.name
+        );
+        assert_eq!(
+            has_code(&report, "ranks-missing"),
+            !run.ranks_missing.is_empty(),
+            "{case} {}",
+            run.name
+        );
+        assert_eq!(
+            has_code(&report, "captured-apart"),
+            run.captured_apart.is_some(),
+            "{case} {}",
+            run.name
+        );
         // Counted and read in full, every kind of row is as many.
         for input in report["inputs"].as_array().expect("a list") {
-            let export = view.exports.iter().find(|export| Some(export.path.as_str()) == input["path"].as_str()).expect("the export");
+            let export = view
+                .exports
+                .iter()
+                .find(|export| Some(export.path.as_str()) == input["path"].as_str())
+                .expect("the export");
             let rows = &input["capture"]["rows"];
-            let counted = [("kernels", export.rows.kernels), ("copies", export.rows.copies), ("memsets", export.rows.memsets)];
-            for (kind, n) in counted.into_iter().chain([("ranges", export.rows.ranges), ("graphs", export.rows.graphs)]) {
+            let counted = [
+                ("kernels", export.rows.kernels),
+                ("copies", export.rows.copies),
+                ("memsets", export.rows.memsets),
+            ];
+            for (kind, n) in counted
+                .into_iter()
+                .chain([("ranges", export.rows.ranges), ("graphs", export.rows.graphs)])
+            {
                 assert_eq!(rows[kind].as_u64(), Some(n), "{case} {}: {kind}", export.path);
             }
         }
@@ -511,14 +688,33 @@ fn what_is_said_of_synthetic_captures_is_what_report_does() {
 #[test]
 fn what_is_said_of_real_captures_is_what_report_does() {
     let Some(data) = captures() else { return };
-    for part in ["shm", "socket", "collectives", "graph", "onefile", "nvlink", "nvlink-truth", "tensor-parallel", "gpumetrics"] {
-        let view = doctor::examine(&doctor::list(&[data.join(part), data.join("topo/h200_2gpu_nvlink.txt")]), || ()).expect("usable");
+    for part in [
+        "shm",
+        "socket",
+        "collectives",
+        "graph",
+        "onefile",
+        "nvlink",
+        "nvlink-truth",
+        "tensor-parallel",
+        "gpumetrics",
+    ] {
+        let view = doctor::examine(
+            &doctor::list(&[data.join(part), data.join("topo/h200_2gpu_nvlink.txt")]),
+            || (),
+        )
+        .expect("usable");
         agrees(&view, part);
     }
 }
 
 fn run(args: &[&str], folder: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nsysnccl")).arg("doctor").args(args).current_dir(folder).output().expect("it runs")
+    Command::new(env!("CARGO_BIN_EXE_nsysnccl"))
+        .arg("doctor")
+        .args(args)
+        .current_dir(folder)
+        .output()
+        .expect("it runs")
 }
 
 fn json(folder: &Path, args: &[&str]) -> Value {
@@ -532,7 +728,12 @@ fn json(folder: &Path, args: &[&str]) -> Value {
 fn paste(command: &str, folder: &Path) -> Output {
     let bin = Path::new(env!("CARGO_BIN_EXE_nsysnccl")).parent().expect("a folder");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
-    Command::new("sh").args(["-c", command]).env("PATH", path).current_dir(folder).output().expect("a shell")
+    Command::new("sh")
+        .args(["-c", command])
+        .env("PATH", path)
+        .current_dir(folder)
+        .output()
+        .expect("a shell")
 }
 
 /// The commands in the terminal's text, broken over lines as they are.
@@ -557,7 +758,15 @@ fn proposed_commands_run_when_they_are_pasted() {
     let mut captures: Vec<(&str, Capture)> = MISSING
         .iter()
         .filter(|(id, ..)| {
-            ["steps-not-found", "steps-by-guess", "no-nvtx", "no-api-calls", "graph-level-trace", "rank-unknown"].contains(id)
+            [
+                "steps-not-found",
+                "steps-by-guess",
+                "no-nvtx",
+                "no-api-calls",
+                "graph-level-trace",
+                "rank-unknown",
+            ]
+            .contains(id)
         })
         .map(|(id, change, ..)| {
             let mut capture = Capture::complete();
@@ -566,8 +775,17 @@ fn proposed_commands_run_when_they_are_pasted() {
         })
         .collect();
     captures.push(("complete", Capture::complete()));
-    captures.push(("a hostile name", Capture { name: |rank| format!("-it's \"my\" $HOME; *run*_{rank}.sqlite"), ..Capture::complete() }));
-    captures.push(("many ranks", Capture { ranks: (0..12).collect(), world: 12, ..Capture::complete() }));
+    captures.push((
+        "a hostile name",
+        Capture {
+            name: |rank| format!("-it's \"my\" $HOME; *run*_{rank}.sqlite"),
+            ..Capture::complete()
+        },
+    ));
+    captures.push((
+        "many ranks",
+        Capture { ranks: (0..12).collect(), world: 12, ..Capture::complete() },
+    ));
     for (id, capture) in captures {
         let folder = folder();
         capture.save(folder.path());
@@ -612,9 +830,14 @@ fn many_runs_are_one_table() {
     ];
     let folder = folder();
     for (steps, name) in (8..).zip(names) {
-        Capture { name, steps, inspector: vec![], nccl_log: vec![], ..Capture::complete() }.save(folder.path());
+        Capture { name, steps, inspector: vec![], nccl_log: vec![], ..Capture::complete() }
+            .save(folder.path());
     }
-    let text = render::doctor::render(&examine(folder.path()), Format::Terminal, &Style { width: 120, color: false });
+    let text = render::doctor::render(
+        &examine(folder.path()),
+        Format::Terminal,
+        &Style { width: 120, color: false },
+    );
     for row in ["a        2      8  yes", "d        2     11  yes"] {
         assert!(text.lines().any(|line| line.trim_start().starts_with(row)), "{text}");
     }
@@ -624,7 +847,8 @@ fn many_runs_are_one_table() {
 
 #[test]
 fn a_name_that_cannot_be_printed_gives_no_command() {
-    let capture = Capture { name: |rank| format!("run\u{1b}[31m_{rank}.sqlite"), ..Capture::complete() };
+    let capture =
+        Capture { name: |rank| format!("run\u{1b}[31m_{rank}.sqlite"), ..Capture::complete() };
     let folder = folder();
     capture.save(folder.path());
     let view = examine(folder.path());
@@ -651,7 +875,12 @@ fn exports_of_one_run_in_several_folders_belong_together() {
         capture.report(rank).save(&folder.path().join("copies"), &format!("copy_{rank}.sqlite"));
     }
     let copied = examine(folder.path());
-    assert!(copied.runs.len() == 2 && copied.runs.iter().all(|run| run.ranks.len() == 2 && run.problem.is_none()), "{:#?}", copied.runs);
+    assert!(
+        copied.runs.len() == 2
+            && copied.runs.iter().all(|run| run.ranks.len() == 2 && run.problem.is_none()),
+        "{:#?}",
+        copied.runs
+    );
     std::fs::remove_dir_all(folder.path().join("copies")).expect("removed");
     // An hour later the same communicator is another capture.
     let mut later = capture.report(0);
@@ -670,20 +899,33 @@ fn logs_go_to_the_run_that_wrote_them() {
     Capture::complete().save(&at("a"));
     // The same processes, in containers of their own, half an hour later, without payloads.
     let later = |_: u32, report: &mut Report| report.session(EPOCH + 1_800_000_000_000);
-    Capture { more: later, inspector: vec![], payloads: Payloads::None, topology: "", ..Capture::complete() }.save(&at("b"));
+    Capture {
+        more: later,
+        inspector: vec![],
+        payloads: Payloads::None,
+        topology: "",
+        ..Capture::complete()
+    }
+    .save(&at("b"));
     let view = examine(folder.path());
     let [a, b] = view.runs.as_slice() else { panic!("{:#?}", view.runs) };
     assert_eq!((a.name.as_str(), b.name.as_str()), ("a-run", "b-run"));
     assert_eq!((a.inspector.len(), b.inspector.len()), (2, 0));
     assert_eq!((a.nccl_logs.len(), b.nccl_logs.len()), (1, 1));
-    assert!(a.nccl_logs[0].contains("/a/") && b.nccl_logs[0].contains("/b/"), "{:?} {:?}", a.nccl_logs, b.nccl_logs);
+    assert!(
+        a.nccl_logs[0].contains("/a/") && b.nccl_logs[0].contains("/b/"),
+        "{:?} {:?}",
+        a.nccl_logs,
+        b.nccl_logs
+    );
     // The only topology is that of both.
     assert!(a.topology.is_some() && a.topology == b.topology);
     // Another one in neither folder changes nothing for the run that has its own beside it; the other's machine is no longer clear.
     std::fs::write(at("other.txt"), Capture::complete().topology).expect("a matrix");
     let view = examine(folder.path());
     assert!(view.runs[0].topology.is_some() && view.runs[1].topology.is_none(), "{:#?}", view.runs);
-    let unclear = view.findings.iter().find(|finding| finding.id == "no-topology").expect("the finding");
+    let unclear =
+        view.findings.iter().find(|finding| finding.id == "no-topology").expect("the finding");
     assert!(unclear.title.contains("not clear") && unclear.about == ["b-run"], "{unclear:#?}");
 }
 
@@ -691,7 +933,8 @@ fn logs_go_to_the_run_that_wrote_them() {
 fn what_cannot_be_used_is_named_and_stops_nothing() {
     let folder = folder();
     Capture::complete().save(folder.path());
-    let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).expect("a file");
+    let write =
+        |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).expect("a file");
     write("cut.sqlite", b"SQLite format 3\0....");
     write("node0-pid9.log", b"");
     write("empty.log", b"");
@@ -722,7 +965,9 @@ fn what_cannot_be_used_is_named_and_stops_nothing() {
     let named = run(&["ignored.py", "run_0.sqlite", "gone.sqlite"], folder.path());
     let text = String::from_utf8(named.stdout).expect("UTF-8");
     assert!(
-        named.status.success() && text.contains("ignored.py: is none of") && text.contains("gone.sqlite: there is no such file"),
+        named.status.success()
+            && text.contains("ignored.py: is none of")
+            && text.contains("gone.sqlite: there is no such file"),
         "{text}"
     );
 }
@@ -741,7 +986,11 @@ fn exit_statuses() {
         (&["run.nccl.log"], 0, ""),
         (&["inspector", "left.nsys-rep"], 0, ""),
         (&["left.nsys-rep"], 3, "only nsys itself can read\n  try: run: nsys export"),
-        (&["left.nsys-rep", "notes.md"], 3, "nothing in these 2 files can be used: left.nsys-rep: is a report"),
+        (
+            &["left.nsys-rep", "notes.md"],
+            3,
+            "nothing in these 2 files can be used: left.nsys-rep: is a report",
+        ),
         (&["hollow"], 3, "holds no file that nsysnccl reads"),
         (&["words"], 3, "none of the 1 files there is one that nsysnccl reads"),
         (&[], 2, "required"),
@@ -753,7 +1002,20 @@ fn exit_statuses() {
         assert!(stderr.contains(error), "{args:?}: {stderr}");
         assert_eq!(output.stdout.is_empty(), status != 0, "{args:?}");
     }
-    let output = run(&["run_*.sqlite", "-o", "run_0.sqlite.md", "-o", "all.html", "-o", "all.json", "-o", "all.csv"], folder.path());
+    let output = run(
+        &[
+            "run_*.sqlite",
+            "-o",
+            "run_0.sqlite.md",
+            "-o",
+            "all.html",
+            "-o",
+            "all.json",
+            "-o",
+            "all.csv",
+        ],
+        folder.path(),
+    );
     assert!(output.status.success() && output.stdout.is_empty());
     let csv = std::fs::read_to_string(folder.path().join("all.csv")).expect("written");
     assert!(
@@ -764,8 +1026,14 @@ fn exit_statuses() {
     for output in ["all.html", "all.json", "all.txt"].repeat(2) {
         assert_eq!(run(&[".", "-o", output], folder.path()).status.code(), Some(0), "{output}");
     }
-    for (output, status) in [("run.nccl.log", 2), ("inspector/node0-pid1000.log", 2), ("topo.txt", 2)] {
-        assert_eq!(run(&[".", "-o", output], folder.path()).status.code(), Some(status), "{output}");
+    for (output, status) in
+        [("run.nccl.log", 2), ("inspector/node0-pid1000.log", 2), ("topo.txt", 2)]
+    {
+        assert_eq!(
+            run(&[".", "-o", output], folder.path()).status.code(),
+            Some(status),
+            "{output}"
+        );
     }
 }
 
@@ -775,9 +1043,36 @@ fn the_same_bytes_at_any_number_of_threads_and_in_any_order() {
     Capture { world: 3, ..Capture::complete() }.save(folder.path());
     std::fs::write(folder.path().join("notes.txt"), b"notes").expect("a file");
     for format in ["json", "csv", "terminal", "markdown", "html"] {
-        let one = run(&["run_0.sqlite", "run_1.sqlite", "inspector", "notes.txt", "--format", format, "--threads", "1"], folder.path());
-        let two = run(&["notes.txt", "inspector", "run_1.sqlite", "run_0.sqlite", "--format", format, "--threads", "2"], folder.path());
-        assert!(one.status.success() && one.stdout == two.stdout && !one.stdout.is_empty(), "{format}");
+        let one = run(
+            &[
+                "run_0.sqlite",
+                "run_1.sqlite",
+                "inspector",
+                "notes.txt",
+                "--format",
+                format,
+                "--threads",
+                "1",
+            ],
+            folder.path(),
+        );
+        let two = run(
+            &[
+                "notes.txt",
+                "inspector",
+                "run_1.sqlite",
+                "run_0.sqlite",
+                "--format",
+                format,
+                "--threads",
+                "2",
+            ],
+            folder.path(),
+        );
+        assert!(
+            one.status.success() && one.stdout == two.stdout && !one.stdout.is_empty(),
+            "{format}"
+        );
     }
 }
 
@@ -786,7 +1081,10 @@ fn the_document_has_the_fields_of_its_contract() {
     let folder = folder();
     Capture { world: 4, inspector: vec![], ..Capture::complete() }.save(folder.path());
     let json = json(folder.path(), &["."]);
-    assert_eq!((json["schema"].as_str(), json["runs"][0]["ranks_missing"].to_string()), (Some("nsysnccl.doctor/1"), "[2,3]".to_owned()));
+    assert_eq!(
+        (json["schema"].as_str(), json["runs"][0]["ranks_missing"].to_string()),
+        (Some("nsysnccl.doctor/1"), "[2,3]".to_owned())
+    );
     for path in [
         "/tool_version",
         "/runs/0/steps/pattern",
@@ -828,7 +1126,12 @@ fn hostile_names_are_harmless_everywhere() {
             report.without("TARGET_INFO_SYSTEM_ENV");
             report.system("Hostname", "<b>host\u{1b}]0;x\u{7}");
             report.gpu(5, "<i>GPU\u{9b}31m", pid(rank), 5);
-            report.kernel("nccl<script>\u{1b}[0m", stream(7), MS..2 * MS, thread(pid(rank), pid(rank)).at(30));
+            report.kernel(
+                "nccl<script>\u{1b}[0m",
+                stream(7),
+                MS..2 * MS,
+                thread(pid(rank), pid(rank)).at(30),
+            );
             noted(report, 3, "<script>alert(1)</script>\u{1b}[1m");
         },
         ..Capture::complete()
@@ -841,9 +1144,18 @@ fn hostile_names_are_harmless_everywhere() {
         for width in [40, 80, 160] {
             let text = render::doctor::render(&view, format, &Style { width, color: false });
             let steering = |c: char| (c.is_control() && c != '\n' && c != '\r') || c == '\u{202e}';
-            assert!(!text.contains(steering), "{format:?}: {:?}", text.lines().find(|line| line.contains(steering)));
+            assert!(
+                !text.contains(steering),
+                "{format:?}: {:?}",
+                text.lines().find(|line| line.contains(steering))
+            );
             if matches!(format, Format::Html | Format::Markdown) {
-                assert!(!["<img", "<script>alert", "<b>host", "<i>GPU", "<u>"].iter().any(|tag| text.contains(tag)), "{format:?}: {text}");
+                assert!(
+                    !["<img", "<script>alert", "<b>host", "<i>GPU", "<u>"]
+                        .iter()
+                        .any(|tag| text.contains(tag)),
+                    "{format:?}: {text}"
+                );
             }
         }
     }
@@ -857,7 +1169,9 @@ fn lines_fit_the_terminal() {
     let folder = folder();
     capture.save(folder.path());
     for width in [40, 80, 160] {
-        let text = String::from_utf8(run(&[".", "--width", &width.to_string()], folder.path()).stdout).expect("UTF-8");
+        let text =
+            String::from_utf8(run(&[".", "--width", &width.to_string()], folder.path()).stdout)
+                .expect("UTF-8");
         for line in text.lines() {
             assert!(line.width() <= width, "{width}: {line}");
         }
@@ -897,8 +1211,13 @@ fn clocks_that_are_hours_apart_are_no_two_runs() {
     let view = examine(folder.path());
     assert_eq!(view.runs[0].captured_apart, None);
     assert_eq!(state(&view.runs[0], "across"), State::Measured);
-    let built = pipeline::build(&[folder.path().join("run_0.sqlite"), folder.path().join("run_1.sqlite")], &Options::default(), || ());
-    let codes: Vec<String> = built.expect("a report").report.warnings.iter().map(|w| w.code.clone()).collect();
+    let built = pipeline::build(
+        &[folder.path().join("run_0.sqlite"), folder.path().join("run_1.sqlite")],
+        &Options::default(),
+        || (),
+    );
+    let codes: Vec<String> =
+        built.expect("a report").report.warnings.iter().map(|w| w.code.clone()).collect();
     assert_eq!(codes, ["clocks-apart"]);
 }
 
@@ -919,7 +1238,11 @@ fn a_log_of_another_machine_is_not_of_the_process_with_its_number() {
         }
     };
     let view = capture.examine();
-    let missing = view.findings.iter().find(|finding| finding.id == "inspector-log-missing").expect("a finding");
+    let missing = view
+        .findings
+        .iter()
+        .find(|finding| finding.id == "inspector-log-missing")
+        .expect("a finding");
     assert_eq!(missing.title, "There is no Inspector log of rank 0, although there is of others.");
 }
 
@@ -950,7 +1273,10 @@ fn sends_without_payloads_are_not_said_to_be_measured() {
             );
         };
         let view = capture.examine();
-        let costs = view.findings.iter().any(|finding| finding.id == "no-payloads" && finding.numbers.contains(&"across"));
+        let costs = view
+            .findings
+            .iter()
+            .any(|finding| finding.id == "no-payloads" && finding.numbers.contains(&"across"));
         (view.runs[0].ranks[0].send_kernels, state(&view.runs[0], "across"), costs)
     };
     assert_eq!(waits(Payloads::None), (1, State::Weaker, true));
@@ -969,21 +1295,31 @@ fn ranks_by_order_are_not_said_to_be_missing() {
     };
     let view = capture.examine();
     assert!(view.runs[0].ranks_missing.is_empty());
-    let missing = view.findings.iter().find(|finding| finding.id == "ranks-missing").expect("a finding");
+    let missing =
+        view.findings.iter().find(|finding| finding.id == "ranks-missing").expect("a finding");
     assert_eq!(missing.title, "The run has 4 ranks; 2 are here, and nothing says which.");
-    assert_eq!((state(&view.runs[0], "across"), state(&view.runs[0], "bandwidth")), (State::Weaker, State::Null));
+    assert_eq!(
+        (state(&view.runs[0], "across"), state(&view.runs[0], "bandwidth")),
+        (State::Weaker, State::Null)
+    );
 }
 
 // A rank that communicates is not alone, whether or not anything says how many there are.
 #[test]
 fn one_rank_that_communicates_lacks_the_others() {
-    let mut capture = Capture { ranks: vec![0], inspector: vec![], nccl_log: vec![], ..Capture::complete() };
+    let mut capture =
+        Capture { ranks: vec![0], inspector: vec![], nccl_log: vec![], ..Capture::complete() };
     capture.more = |_, report| report.without("META_DATA_CAPTURE");
     let view = capture.examine();
-    let missing = view.findings.iter().find(|finding| finding.id == "ranks-missing").expect("a finding");
+    let missing =
+        view.findings.iter().find(|finding| finding.id == "ranks-missing").expect("a finding");
     assert_eq!(missing.title, "One rank is here, and it communicates: others are not.");
-    let bandwidth = view.runs[0].numbers.iter().find(|number| number.id == "bandwidth").expect("a number");
-    assert_eq!(bandwidth.why.as_deref(), Some("only one rank that communicates: nothing to match it with"));
+    let bandwidth =
+        view.runs[0].numbers.iter().find(|number| number.id == "bandwidth").expect("a number");
+    assert_eq!(
+        bandwidth.why.as_deref(),
+        Some("only one rank that communicates: nothing to match it with")
+    );
 }
 
 // `nsysnccl compare -o=...` would write a file, and `./-o=...` name one.
@@ -991,7 +1327,9 @@ fn one_rank_that_communicates_lacks_the_others() {
 fn a_run_whose_name_is_an_option_is_not_compared() {
     let compared = |name: fn(u32) -> String| {
         let folder = folder();
-        for (name, step) in [(name, 0), ((|rank| format!("run_{rank}.sqlite")) as fn(u32) -> String, 3)] {
+        for (name, step) in
+            [(name, 0), ((|rank| format!("run_{rank}.sqlite")) as fn(u32) -> String, 3)]
+        {
             let mut capture = Capture { name, steps: 10 + step, ..Capture::complete() };
             capture.more = |rank, report| report.session(EPOCH + i64::from(rank));
             capture.save(folder.path());
@@ -1013,7 +1351,16 @@ fn no_command_is_proposed_that_would_fail() {
     };
     let view = capture.examine();
     assert_eq!(view.runs[0].command, None);
-    assert!(["steps-not-found", "report-fails"].iter().all(|id| ids(&view).contains(id)), "{:?}", ids(&view));
-    let advice = &view.findings.iter().find(|finding| finding.id == "steps-not-found").expect("a finding").advice;
+    assert!(
+        ["steps-not-found", "report-fails"].iter().all(|id| ids(&view).contains(id)),
+        "{:?}",
+        ids(&view)
+    );
+    let advice = &view
+        .findings
+        .iter()
+        .find(|finding| finding.id == "steps-not-found")
+        .expect("a finding")
+        .advice;
     assert!(!advice.contains("command below"), "{advice}");
 }

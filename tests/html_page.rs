@@ -26,7 +26,9 @@ struct Seen {
 /// The browser to use, or `None` if there is none and none is required.
 fn browser() -> Option<&'static str> {
     let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-    let found = names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success()));
+    let found = names.into_iter().find(|name| {
+        Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success())
+    });
     if found.is_none() {
         let required = std::env::var_os("NSYSNCCL_REQUIRE_BROWSER").is_some_and(|v| v == "1");
         assert!(!required, "no Chromium found: run `apt-get install -y chromium`");
@@ -48,14 +50,23 @@ fn open(browser: &str, html: &str, width: u32) -> Seen {
         for mut stream in proxy.incoming().flatten() {
             let mut head = [0; 512];
             let n = stream.read(&mut head).unwrap_or(0);
-            let line = String::from_utf8_lossy(&head[..n]).lines().next().unwrap_or_default().to_owned();
+            let line =
+                String::from_utf8_lossy(&head[..n]).lines().next().unwrap_or_default().to_owned();
             seen.lock().expect("not poisoned").push(line);
-            let _ = stream.write_all(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let _ = stream.write_all(
+                b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            );
         }
     });
     let output = run(browser, folder.path(), &page, port, width);
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    let requests = requests.lock().expect("not poisoned").iter().filter(|line| !of_the_browser(line)).cloned().collect();
+    let requests = requests
+        .lock()
+        .expect("not poisoned")
+        .iter()
+        .filter(|line| !of_the_browser(line))
+        .cloned()
+        .collect();
     Seen {
         dom: String::from_utf8_lossy(&output.stdout).into_owned(),
         console: log.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect(),
@@ -65,8 +76,21 @@ fn open(browser: &str, html: &str, width: u32) -> Seen {
 
 fn run(browser: &str, folder: &Path, page: &Path, port: u16, width: u32) -> std::process::Output {
     let output = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"])
-        .args(["--disable-component-update", "--disable-sync", "--disable-default-apps", "--enable-logging=stderr", "--v=0"])
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+        ])
+        .args([
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-default-apps",
+            "--enable-logging=stderr",
+            "--v=0",
+        ])
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg(format!("--proxy-server=http://127.0.0.1:{port}"))
         .arg(format!("--window-size={width},900"))
@@ -80,7 +104,9 @@ fn run(browser: &str, folder: &Path, page: &Path, port: u16, width: u32) -> std:
 
 /// Requests that the browser makes for itself, whatever the page is.
 fn of_the_browser(line: &str) -> bool {
-    ["google.com", "googleapis.com", "gvt1.com", "gstatic.com", "googleusercontent.com"].iter().any(|host| line.contains(host))
+    ["google.com", "googleapis.com", "gvt1.com", "gstatic.com", "googleusercontent.com"]
+        .iter()
+        .any(|host| line.contains(host))
 }
 
 fn html(report: &Report) -> String {
@@ -89,11 +115,17 @@ fn html(report: &Report) -> String {
 
 /// The page with a script at its end that leaves what it finds in the title.
 fn asked(report: &Report, expression: &str) -> String {
-    html(report).replace("</body>", &format!("<script>document.title = String({expression});</script></body>"))
+    html(report).replace(
+        "</body>",
+        &format!("<script>document.title = String({expression});</script></body>"),
+    )
 }
 
 fn title(seen: &Seen) -> &str {
-    seen.dom.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).map_or("", |(title, _)| title)
+    seen.dom
+        .split_once("<title>")
+        .and_then(|(_, rest)| rest.split_once("</title>"))
+        .map_or("", |(title, _)| title)
 }
 
 #[test]
@@ -115,8 +147,16 @@ fn the_browser_would_notice() {
     let Some(browser) = browser() else { return };
     let bad = "<!DOCTYPE html><title>x</title><img src=\"http://outside.example/x.png\"><script>missing()</script>";
     let seen = open(browser, bad, 800);
-    assert!(seen.console.iter().any(|line| line.contains("missing is not defined")), "{:?}", seen.console);
-    assert!(seen.requests.iter().any(|line| line.contains("outside.example")), "{:?}", seen.requests);
+    assert!(
+        seen.console.iter().any(|line| line.contains("missing is not defined")),
+        "{:?}",
+        seen.console
+    );
+    assert!(
+        seen.requests.iter().any(|line| line.contains("outside.example")),
+        "{:?}",
+        seen.requests
+    );
 }
 
 #[test]
@@ -131,7 +171,10 @@ fn a_table_sorts_by_its_numbers_and_back() {
         return up + ' | ' + column() + ' | ' + table.tHead.rows[0].cells[1].getAttribute('aria-sort');
     })()";
     let seen = open(browser, &asked(&fixture::shm(), script), 1280);
-    assert_eq!(title(&seen), "135.7 137.0 137.6 138.3 144.3 | 144.3 138.3 137.6 137.0 135.7 | descending");
+    assert_eq!(
+        title(&seen),
+        "135.7 137.0 137.6 138.3 144.3 | 144.3 138.3 137.6 137.0 135.7 | descending"
+    );
 }
 
 #[test]
@@ -149,7 +192,11 @@ fn a_phone_scrolls_tables_and_pictures_but_not_the_page() {
         let seen = open(browser, &outer, 800);
         let numbers: Vec<u32> = title(&seen).split(' ').filter_map(|n| n.parse().ok()).collect();
         let [shown, whole, text] = numbers[..] else { panic!("{}: {}", report.name, title(&seen)) };
-        assert!(shown <= 390 && whole <= shown, "{}: {whole} px wide where {shown} are shown", report.name);
+        assert!(
+            shown <= 390 && whole <= shown,
+            "{}: {whole} px wide where {shown} are shown",
+            report.name
+        );
         assert!(text >= 9, "{}: text of {text} px", report.name);
     }
 }

@@ -12,8 +12,9 @@ fn run(arguments: &[&str]) -> Output {
 /// Standard output and standard error on one line each, whatever the width.
 fn said(arguments: &[&str], status: i32) -> [String; 2] {
     let output = run(arguments);
-    let text =
-        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).split_whitespace().collect::<Vec<_>>().join(" "));
+    let text = [&output.stdout, &output.stderr].map(|bytes| {
+        String::from_utf8_lossy(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
+    });
     assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", text[1]);
     text
 }
@@ -25,8 +26,17 @@ fn report<'a>(more: &[&'a str]) -> Vec<&'a str> {
 #[test]
 fn reports_named_after_the_logs_are_reports_still() {
     let log = "examples/shm/shm-2gpu.nccl.log";
-    let usual = run(&report(&["--inspector", "examples/shm/shm-2gpu_inspector", "--nccl-log", log]));
-    let after = run(&["report", "--nccl-log", log, "--inspector", "examples/shm/shm-2gpu_inspector", SHM[0], SHM[1]]);
+    let usual =
+        run(&report(&["--inspector", "examples/shm/shm-2gpu_inspector", "--nccl-log", log]));
+    let after = run(&[
+        "report",
+        "--nccl-log",
+        log,
+        "--inspector",
+        "examples/shm/shm-2gpu_inspector",
+        SHM[0],
+        SHM[1],
+    ]);
     assert!(usual.status.success() && !usual.stdout.is_empty());
     assert_eq!(usual.stdout, after.stdout);
     assert!(said(&["report", "--nccl-log", log], 2)[1].contains("no report was named"));
@@ -39,9 +49,21 @@ fn an_option_that_finds_nothing_says_so() {
         (["--step", "foo"], 3, r"--step '^Batch \d+$'"),
         (["--step-kernel", "foo"], 3, "no kernel matches --step-kernel 'foo'"),
         (["--skip", "5"], 3, "--skip 5 leaves no step try: skip fewer steps"),
-        (["--rank-regex", r"node(?P<rank>\d+)"], 2, "finds no rank in any file name, e.g. 'shm-2gpu_0.sqlite'"),
-        (["--inspector", "README.md"], 3, "README.md: holds no record of NCCL Inspector try: name the files"),
-        (["--nccl-log", "examples/shm"], 3, "examples/shm: is a folder try: name the log files in it"),
+        (
+            ["--rank-regex", r"node(?P<rank>\d+)"],
+            2,
+            "finds no rank in any file name, e.g. 'shm-2gpu_0.sqlite'",
+        ),
+        (
+            ["--inspector", "README.md"],
+            3,
+            "README.md: holds no record of NCCL Inspector try: name the files",
+        ),
+        (
+            ["--nccl-log", "examples/shm"],
+            3,
+            "examples/shm: is a folder try: name the log files in it",
+        ),
     ] {
         let [_, error] = said(&report(&more), status);
         assert!(error.contains(text), "{more:?}: {error}");
@@ -57,7 +79,9 @@ fn ranks_of_two_runs_are_no_run() {
     assert!(output.contains("these are reports of different runs"), "{output}");
     assert!(!said(&report(&[]), 0)[0].contains("different runs"));
     let other = "b=examples/shm/shm-2gpu-bf16-bucket100_*.sqlite";
-    let compare = |second: &str| said(&["compare", &format!("a={}", SHM[0]), &format!("a={second}"), other], 0)[0].clone();
+    let compare = |second: &str| {
+        said(&["compare", &format!("a={}", SHM[0]), &format!("a={second}"), other], 0)[0].clone()
+    };
     let warning = "The captures of 'a' hold different ranks";
     let apart = compare("examples/shm/shm-2gpu-bf16-bucket100_1.sqlite");
     assert!(apart.contains(warning), "{apart}");
@@ -72,17 +96,29 @@ fn what_was_left_out_is_named_and_verbose_tells_the_rest() {
     let file = file.to_str().expect("UTF-8");
     let broken = ["--topo", "README.md", "--keep-going", "-o", file];
     let [output, error] = said(&report(&broken), 4);
-    assert!(output.is_empty() && error == "warning: left out: README.md: holds no topology matrix", "{error}");
+    assert!(
+        output.is_empty() && error == "warning: left out: README.md: holds no topology matrix",
+        "{error}"
+    );
     assert_eq!(said(&report(&[&broken[..], &["-q"]].concat()), 4)[1], "");
     let [_, error] = said(&report(&["-v", "-o", file]), 0);
-    for text in ["read examples/shm/shm-2gpu_0.sqlite", "rank 1 (from environment RANK): process 984", &format!("wrote {file}")] {
+    for text in [
+        "read examples/shm/shm-2gpu_0.sqlite",
+        "rank 1 (from environment RANK): process 984",
+        &format!("wrote {file}"),
+    ] {
         assert!(error.contains(text), "{text}: {error}");
     }
 }
 
 #[test]
 fn every_command_has_a_man_page_with_its_options() {
-    for (command, option) in [("report", "nccl\\-log"), ("compare", "gate"), ("inspect", "against"), ("doctor", "threads")] {
+    for (command, option) in [
+        ("report", "nccl\\-log"),
+        ("compare", "gate"),
+        ("inspect", "against"),
+        ("doctor", "threads"),
+    ] {
         let [page, _] = said(&["man", command], 0);
         assert!(page.contains(option) && page.contains(&format!("nsysnccl\\-{command}")), "{page}");
     }

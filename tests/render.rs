@@ -43,7 +43,9 @@ fn shm_in_markdown_and_csv() {
 /// The headline of each case, up to the first table.
 #[test]
 fn headlines() {
-    let head = |report: &Report| terminal(report, 100).split("\nRanks\n").next().unwrap_or_default().to_owned();
+    let head = |report: &Report| {
+        terminal(report, 100).split("\nRanks\n").next().unwrap_or_default().to_owned()
+    };
     let heads: Vec<String> = all().iter().take(7).map(head).collect();
     insta::assert_snapshot!(heads.join("\n----\n"));
 }
@@ -59,15 +61,31 @@ fn the_headline_says_what_was_measured() {
         (fixture::single(), "No communication runs in it (one rank)."),
         (fixture::overlapped(), "85.6 % of that runs beside compute"),
         (fixture::overlapped(), "The report has 8 of the run's 20 ranks"),
-        (fixture::overlapped(), "The first captured step, “step 0” (213.4 ms), is an outlier and left out of the medians"),
-        (fixture::graphs(), "How much of it is communication is unknown: for 9.00 ms CUDA graphs run"),
-        (fixture::whole(), "The capture has no NVTX ranges, so steps are unknown: the whole capture of 3.000 s"),
-        (fixture::unmeasured(), "2 steps are not measured on every rank and left out of the run's figures."),
-        (fixture::nothing(), "No step could be measured: no GPU operation was launched in this range."),
+        (
+            fixture::overlapped(),
+            "The first captured step, “step 0” (213.4 ms), is an outlier and left out of the medians",
+        ),
+        (
+            fixture::graphs(),
+            "How much of it is communication is unknown: for 9.00 ms CUDA graphs run",
+        ),
+        (
+            fixture::whole(),
+            "The capture has no NVTX ranges, so steps are unknown: the whole capture of 3.000 s",
+        ),
+        (
+            fixture::unmeasured(),
+            "2 steps are not measured on every rank and left out of the run's figures.",
+        ),
+        (
+            fixture::nothing(),
+            "No step could be measured: no GPU operation was launched in this range.",
+        ),
     ];
     for (report, sentence) in cases {
         for format in [Format::Terminal, Format::Html] {
-            let text = render(&report, format, &Style { width: 400, color: false }).replace("&#39;", "'");
+            let text =
+                render(&report, format, &Style { width: 400, color: false }).replace("&#39;", "'");
             assert!(text.contains(sentence), "{format:?} {}: {sentence}", report.name);
         }
     }
@@ -91,17 +109,31 @@ fn csv_has_every_number_of_every_step() {
         let csv = render(&report, Format::Csv, &PLAIN);
         let records = parse_csv(&csv);
         let head = &records[0];
-        let steps: Vec<_> = report.ranks.iter().flat_map(|rank| rank.steps.iter().map(move |step| (rank, step))).collect();
+        let steps: Vec<_> = report
+            .ranks
+            .iter()
+            .flat_map(|rank| rank.steps.iter().map(move |step| (rank, step)))
+            .collect();
         assert_eq!(records.len(), steps.len() + 1, "{}", report.name);
         for (record, (rank, step)) in records[1..].iter().zip(steps) {
             assert_eq!(record.len(), head.len());
-            let get = |name: &str| record[head.iter().position(|h| h == name).expect(name)].as_str();
+            let get =
+                |name: &str| record[head.iter().position(|h| h == name).expect(name)].as_str();
             assert_eq!(get("rank"), rank.rank.to_string());
             for &metric in Metric::ALL {
                 let want = step.values.f64(metric);
-                assert_eq!(get(metric.info().path).parse::<f64>().ok(), want, "{} {}", report.name, metric.info().path);
+                assert_eq!(
+                    get(metric.info().path).parse::<f64>().ok(),
+                    want,
+                    "{} {}",
+                    report.name,
+                    metric.info().path
+                );
             }
-            assert!(record.iter().all(|field| !field.trim_start().starts_with(['=', '+', '@'])), "a formula: {record:?}");
+            assert!(
+                record.iter().all(|field| !field.trim_start().starts_with(['=', '+', '@'])),
+                "a formula: {record:?}"
+            );
         }
     }
 }
@@ -172,18 +204,36 @@ fn html_is_one_file_and_names_stay_text() {
     for report in all() {
         let text = render(&report, Format::Html, &PLAIN);
         let outside = text.replace("http://www.w3.org/2000/svg", "");
-        assert!(!outside.contains("http://") && !outside.contains("https://") && !outside.contains("//cdn"), "{}", report.name);
+        assert!(
+            !outside.contains("http://")
+                && !outside.contains("https://")
+                && !outside.contains("//cdn"),
+            "{}",
+            report.name
+        );
         assert_eq!(text.matches("<script").count(), 1, "{}", report.name);
         assert!(!text.contains("src="), "{}", report.name);
         assert!(!text.contains("#0102"), "{}: a colour was left over", report.name);
         assert!(text.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"));
-        for (open, close) in
-            [("<table", "</table>"), ("<svg", "</svg>"), ("<caption", "</caption>"), ("<section", "</section>"), ("<details", "</details>")]
-        {
-            assert_eq!(text.matches(open).count(), text.matches(close).count(), "{} {open}", report.name);
+        for (open, close) in [
+            ("<table", "</table>"),
+            ("<svg", "</svg>"),
+            ("<caption", "</caption>"),
+            ("<section", "</section>"),
+            ("<details", "</details>"),
+        ] {
+            assert_eq!(
+                text.matches(open).count(),
+                text.matches(close).count(),
+                "{} {open}",
+                report.name
+            );
         }
         assert_eq!(text.matches("<table").count(), text.matches("<caption").count());
-        assert_eq!(text.matches("<svg").count(), text.matches("role=\"img\" aria-label=\"").count());
+        assert_eq!(
+            text.matches("<svg").count(),
+            text.matches("role=\"img\" aria-label=\"").count()
+        );
     }
 }
 
@@ -196,7 +246,8 @@ fn html_structure() {
     }
     while let Some(at) = text.find("<svg") {
         let end = text[at..].find("</svg>").expect("its end") + at + "</svg>".len();
-        let opening = text[at..end].split('>').next().unwrap_or_default().replace("<svg", "<picture");
+        let opening =
+            text[at..end].split('>').next().unwrap_or_default().replace("<svg", "<picture");
         text.replace_range(at..end, &format!("{opening}/>"));
     }
     insta::assert_snapshot!(text);
@@ -218,7 +269,13 @@ fn many_ranks_and_steps_stay_readable_and_say_what_is_left_out() {
     }
     let html = render(&report, Format::Html, &PLAIN);
     assert!(html.len() < 3_000_000, "{} bytes", html.len());
-    for said in ["64 of 64,000 bars", "8 of 64 ranks", "60 of 1,000 rows", "1,000 of 64,000 rows", "64 of 64 ranks, 60 of 1,000 steps"] {
+    for said in [
+        "64 of 64,000 bars",
+        "8 of 64 ranks",
+        "60 of 1,000 rows",
+        "1,000 of 64,000 rows",
+        "64 of 64 ranks, 60 of 1,000 steps",
+    ] {
         assert!(html.contains(said), "{said}");
     }
 }
@@ -226,7 +283,11 @@ fn many_ranks_and_steps_stay_readable_and_say_what_is_left_out() {
 #[test]
 fn the_same_report_gives_the_same_bytes() {
     for format in [Format::Terminal, Format::Markdown, Format::Html, Format::Json, Format::Csv] {
-        assert_eq!(render(&fixture::bandwidth(), format, &PLAIN), render(&fixture::bandwidth(), format, &PLAIN), "{format:?}");
+        assert_eq!(
+            render(&fixture::bandwidth(), format, &PLAIN),
+            render(&fixture::bandwidth(), format, &PLAIN),
+            "{format:?}"
+        );
     }
 }
 
@@ -247,11 +308,17 @@ fn write_all() {
         fixture::huge(),
     ];
     for report in cases.iter().chain([&fixture::hostile()]) {
-        let name: String = report.name.chars().filter(|c| c.is_alphanumeric() || *c == '-').take(20).collect();
-        for (format, ending) in
-            [(Format::Terminal, "txt"), (Format::Markdown, "md"), (Format::Html, "html"), (Format::Json, "json"), (Format::Csv, "csv")]
-        {
-            std::fs::write(folder.join(format!("{name}.{ending}")), render(report, format, &PLAIN)).expect("written");
+        let name: String =
+            report.name.chars().filter(|c| c.is_alphanumeric() || *c == '-').take(20).collect();
+        for (format, ending) in [
+            (Format::Terminal, "txt"),
+            (Format::Markdown, "md"),
+            (Format::Html, "html"),
+            (Format::Json, "json"),
+            (Format::Csv, "csv"),
+        ] {
+            std::fs::write(folder.join(format!("{name}.{ending}")), render(report, format, &PLAIN))
+                .expect("written");
         }
     }
 }

@@ -28,9 +28,12 @@ impl KernelTimes {
             }
         }
         for (index, durations) in by_name.into_iter().enumerate() {
-            for (comm, mut durations) in durations.into_iter().enumerate().filter(|(_, d)| !d.is_empty()) {
+            for (comm, mut durations) in
+                durations.into_iter().enumerate().filter(|(_, d)| !d.is_empty())
+            {
                 let name = trace.names.get(NameId(index as u32)).to_owned();
-                let family = (comm == 1).then(|| trace.families.get(&NameId(index as u32)).copied().unwrap_or("other"));
+                let family = (comm == 1)
+                    .then(|| trace.families.get(&NameId(index as u32)).copied().unwrap_or("other"));
                 self.0.entry((name, family)).or_default().append(&mut durations);
             }
         }
@@ -47,7 +50,8 @@ impl KernelTimes {
     pub fn finish(self) -> Kernels {
         let (mut comm, mut compute) = (Vec::new(), Vec::new());
         for ((name, family), durations) in self.0 {
-            let class = family.map_or_else(|| "compute".to_owned(), |family| format!("comm:{family}"));
+            let class =
+                family.map_or_else(|| "compute".to_owned(), |family| format!("comm:{family}"));
             let kernel = Kernel {
                 name,
                 class,
@@ -58,7 +62,11 @@ impl KernelTimes {
             if family.is_some() { comm.push(kernel) } else { compute.push(kernel) }
         }
         for list in [&mut comm, &mut compute] {
-            list.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| (&a.name, &a.class).cmp(&(&b.name, &b.class))));
+            list.sort_by(|a, b| {
+                b.total_ns
+                    .cmp(&a.total_ns)
+                    .then_with(|| (&a.name, &a.class).cmp(&(&b.name, &b.class)))
+            });
         }
         let all_compute = compute.iter().map(|k| (k.name.clone(), (k.count, k.total_ns))).collect();
         let compute_omitted = compute.len().saturating_sub(COMPUTE_LISTED);

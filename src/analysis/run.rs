@@ -15,7 +15,11 @@ pub type StepKey = (String, usize);
 /// Which steps lie far from the median, and which count in summaries. `times` has one entry for each step.
 ///
 /// An outlier is marked and counts all the same, except a first captured one: ranks start the profiler at different times.
-pub fn judge(times: &[Option<i64>], first_captured: Option<usize>, keep_first: bool) -> Vec<(bool, bool)> {
+pub fn judge(
+    times: &[Option<i64>],
+    first_captured: Option<usize>,
+    keep_first: bool,
+) -> Vec<(bool, bool)> {
     let measured: Vec<i64> = times.iter().copied().flatten().collect();
     let mut outliers = stats::outliers(&measured).into_iter();
     times
@@ -29,7 +33,12 @@ pub fn judge(times: &[Option<i64>], first_captured: Option<usize>, keep_first: b
 }
 
 /// The steps of one rank with their numbers.
-pub fn rank_steps(steps: &[Step], values: Vec<Values>, skipped: usize, keep_first: bool) -> Vec<RankStep> {
+pub fn rank_steps(
+    steps: &[Step],
+    values: Vec<Values>,
+    skipped: usize,
+    keep_first: bool,
+) -> Vec<RankStep> {
     let times: Vec<Option<i64>> = values.iter().map(|v| v.int(Metric::StepNs)).collect();
     let verdicts = judge(&times, (skipped == 0).then_some(0), keep_first);
     steps
@@ -41,7 +50,14 @@ pub fn rank_steps(steps: &[Step], values: Vec<Values>, skipped: usize, keep_firs
             if let Some(ns) = step.cpu_range_ns() {
                 values.set(Metric::CpuRangeNs, ns);
             }
-            RankStep { index, name: step.name.clone(), outlier, counted, reason: step.window.as_ref().err().cloned(), values }
+            RankStep {
+                index,
+                name: step.name.clone(),
+                outlier,
+                counted,
+                reason: step.window.as_ref().err().cloned(),
+                values,
+            }
         })
         .collect()
 }
@@ -102,10 +118,19 @@ pub fn run_steps(ranks: &[RankReport], skipped: usize, keep_first: bool) -> Run 
             let slowest = ranks
                 .iter()
                 .zip(&found)
-                .max_by_key(|(rank, i)| (rank.steps[**i].values.int(Metric::StepNs), std::cmp::Reverse(rank.rank)))
+                .max_by_key(|(rank, i)| {
+                    (rank.steps[**i].values.int(Metric::StepNs), std::cmp::Reverse(rank.rank))
+                })
                 .map(|(rank, _)| rank.rank);
             let (index, name) = (run.steps.len(), key.0.clone());
-            run.steps.push(RunStep { index, name, outlier: false, counted: true, slowest_rank: slowest, values });
+            run.steps.push(RunStep {
+                index,
+                name,
+                outlier: false,
+                counted: true,
+                slowest_rank: slowest,
+                values,
+            });
             run.members.push(found);
         } else {
             let lacking = ranks.iter().zip(members).filter(|(_, member)| member.is_none());
@@ -123,25 +148,44 @@ pub fn run_steps(ranks: &[RankReport], skipped: usize, keep_first: bool) -> Run 
 
 fn absent_warning(rank: u32, steps: &[String]) -> Warning {
     let shown: Vec<String> = steps.iter().take(5).map(|name| format!("'{name}'")).collect();
-    let more = if steps.len() > shown.len() { format!(" and {} more", steps.len() - shown.len()) } else { String::new() };
-    Warning::new("step-absent", format!("Rank {rank} has no window for {}{more}: left out of the figures of the run.", shown.join(", ")))
+    let more = if steps.len() > shown.len() {
+        format!(" and {} more", steps.len() - shown.len())
+    } else {
+        String::new()
+    };
+    Warning::new(
+        "step-absent",
+        format!(
+            "Rank {rank} has no window for {}{more}: left out of the figures of the run.",
+            shown.join(", ")
+        ),
+    )
 }
 
 /// `step_ns`: the slowest rank's; every other number: the mean over ranks; ratios: of those two.
 fn run_values(ranks: &[RankReport], members: &[usize]) -> Values {
     let mut values = Values::unmeasured();
-    let of =
-        |metric: Metric| -> Option<Vec<i64>> { ranks.iter().zip(members).map(|(rank, &i)| rank.steps[i].values.int(metric)).collect() };
+    let of = |metric: Metric| -> Option<Vec<i64>> {
+        ranks.iter().zip(members).map(|(rank, &i)| rank.steps[i].values.int(metric)).collect()
+    };
     for &metric in Metric::ALL {
         if metric.ratio_of().is_some() || metric == Metric::StartNs {
             continue;
         }
         let Some(list) = of(metric) else { continue };
-        let value = if metric == Metric::StepNs { list.iter().copied().max() } else { stats::mean_i64(&list) };
+        let value = if metric == Metric::StepNs {
+            list.iter().copied().max()
+        } else {
+            stats::mean_i64(&list)
+        };
         values[metric] = value.map(Num::Int);
     }
     // A rank with work of unknown class has no ratios, so neither has the run.
-    if ranks.iter().zip(members).all(|(rank, &i)| rank.steps[i].values.int(Metric::UnclassifiedNs) == Some(0)) {
+    if ranks
+        .iter()
+        .zip(members)
+        .all(|(rank, &i)| rank.steps[i].values.int(Metric::UnclassifiedNs) == Some(0))
+    {
         values.set_ratios();
     }
     values
@@ -156,7 +200,14 @@ mod tests {
         let times = [Some(200), Some(100), Some(101), Some(99), Some(300), None];
         assert_eq!(
             judge(&times, Some(0), false),
-            [(true, false), (false, true), (false, true), (false, true), (true, true), (false, false)]
+            [
+                (true, false),
+                (false, true),
+                (false, true),
+                (false, true),
+                (true, true),
+                (false, false)
+            ]
         );
         assert_eq!(judge(&times, Some(0), true)[0], (true, true));
         assert_eq!(judge(&times, None, false)[0], (true, true));
@@ -169,7 +220,14 @@ mod tests {
             values.set(Metric::StepNs, step);
             values.set(Metric::CommNs, comm);
             values.set(Metric::UnclassifiedNs, 0);
-            let steps = vec![RankStep { index: 0, name: "step 1".into(), outlier: false, counted: true, reason: None, values }];
+            let steps = vec![RankStep {
+                index: 0,
+                name: "step 1".into(),
+                outlier: false,
+                counted: true,
+                reason: None,
+                values,
+            }];
             crate::report::tests_support::rank(number, steps)
         };
         let run = run_steps(&[rank(0, 100, 21), rank(1, 120, 30)], 0, false);

@@ -10,15 +10,31 @@ const COPIES: [(Class, [Metric; 4]); 6] = [
     (Class::Dtoh, [Metric::DtohNs, Metric::DtohExposedNs, Metric::DtohBytes, Metric::DtohCount]),
     (Class::Dtod, [Metric::DtodNs, Metric::DtodExposedNs, Metric::DtodBytes, Metric::DtodCount]),
     (Class::Ptop, [Metric::PtopNs, Metric::PtopExposedNs, Metric::PtopBytes, Metric::PtopCount]),
-    (Class::OtherCopy, [Metric::OtherCopyNs, Metric::OtherCopyExposedNs, Metric::OtherCopyBytes, Metric::OtherCopyCount]),
-    (Class::Memset, [Metric::MemsetNs, Metric::MemsetExposedNs, Metric::MemsetBytes, Metric::MemsetCount]),
+    (
+        Class::OtherCopy,
+        [
+            Metric::OtherCopyNs,
+            Metric::OtherCopyExposedNs,
+            Metric::OtherCopyBytes,
+            Metric::OtherCopyCount,
+        ],
+    ),
+    (
+        Class::Memset,
+        [Metric::MemsetNs, Metric::MemsetExposedNs, Metric::MemsetBytes, Metric::MemsetCount],
+    ),
 ];
 const CLASSES: usize = Class::Graph as usize + 1;
 
 /// Calls `f` for each window with the indices of the operations that touch it, in order of their start.
 /// Windows may come in any order and may overlap; work that straddles an edge is in both.
-pub fn for_each_window(ops: &Ops, windows: &[Option<Span>], mut f: impl FnMut(usize, Span, &[u32])) {
-    let mut order: Vec<(Span, usize)> = windows.iter().enumerate().filter_map(|(i, w)| w.map(|w| (w, i))).collect();
+pub fn for_each_window(
+    ops: &Ops,
+    windows: &[Option<Span>],
+    mut f: impl FnMut(usize, Span, &[u32]),
+) {
+    let mut order: Vec<(Span, usize)> =
+        windows.iter().enumerate().filter_map(|(i, w)| w.map(|w| (w, i))).collect();
     order.sort_unstable();
     // Operations that started before the current window and had not ended then.
     let mut open: Vec<u32> = Vec::new();
@@ -32,7 +48,9 @@ pub fn for_each_window(ops: &Ops, windows: &[Option<Span>], mut f: impl FnMut(us
             next += 1;
         }
         let carried = open.len();
-        open.extend((next..ops.len()).take_while(|&op| ops.start[op] < window.end).map(|op| op as u32));
+        open.extend(
+            (next..ops.len()).take_while(|&op| ops.start[op] < window.end).map(|op| op as u32),
+        );
         f(i, window, &open);
         open.truncate(carried);
     }
@@ -42,7 +60,9 @@ pub fn for_each_window(ops: &Ops, windows: &[Option<Span>], mut f: impl FnMut(us
 pub fn measure(ops: &Ops, windows: &[Option<Span>]) -> Vec<Values> {
     let mut all = vec![Values::unmeasured(); windows.len()];
     let mut sets: [SpanSet; CLASSES] = std::array::from_fn(|_| SpanSet::new());
-    for_each_window(ops, windows, |i, window, inside| all[i] = measure_one(ops, window, inside, &mut sets));
+    for_each_window(ops, windows, |i, window, inside| {
+        all[i] = measure_one(ops, window, inside, &mut sets)
+    });
     all
 }
 
@@ -61,7 +81,8 @@ fn measure_one(ops: &Ops, window: Span, inside: &[u32], sets: &mut [SpanSet; CLA
         }
         if window.contains(ops.start[op]) {
             count[class as usize] += 1;
-            bytes[class as usize] = bytes[class as usize].saturating_add(i64::try_from(ops.bytes[op]).unwrap_or(i64::MAX));
+            bytes[class as usize] = bytes[class as usize]
+                .saturating_add(i64::try_from(ops.bytes[op]).unwrap_or(i64::MAX));
         }
     }
     let set = |class: Class| &sets[class as usize];
@@ -182,11 +203,21 @@ mod tests {
         assert_eq!(values[2].int(Metric::OverlapNs), Some(50));
     }
 
-    const ALL: [Class; 9] =
-        [Class::Compute, Class::Comm, Class::Htod, Class::Dtoh, Class::Dtod, Class::Ptop, Class::OtherCopy, Class::Memset, Class::Graph];
+    const ALL: [Class; 9] = [
+        Class::Compute,
+        Class::Comm,
+        Class::Htod,
+        Class::Dtoh,
+        Class::Dtod,
+        Class::Ptop,
+        Class::OtherCopy,
+        Class::Memset,
+        Class::Graph,
+    ];
 
     fn rows() -> impl Strategy<Value = Vec<(Ns, Ns, Class, u64)>> {
-        let row = (0i64..80, 0i64..30, 0usize..9).prop_map(|(start, len, class)| (start, start + len, ALL[class], 1));
+        let row = (0i64..80, 0i64..30, 0usize..9)
+            .prop_map(|(start, len, class)| (start, start + len, ALL[class], 1));
         prop::collection::vec(row, 0..20)
     }
 

@@ -17,9 +17,18 @@ pub fn strip(trace: &RankTrace, step: &str, window: Span) -> Strip {
                 _ => 2,
             };
             let span = trace.ops.span(op as usize).clip(window);
-            lanes[lane].push(Span { start: span.start - window.start, end: span.end - window.start });
+            lanes[lane]
+                .push(Span { start: span.start - window.start, end: span.end - window.start });
         }
     });
     let [compute, comm, copies, unclassified] = lanes.map(|set| set.spans().to_vec());
-    Strip { rank: trace.rank, step: step.to_owned(), step_ns: window.len(), compute, comm, copies, unclassified }
+    Strip {
+        rank: trace.rank,
+        step: step.to_owned(),
+        step_ns: window.len(),
+        compute,
+        comm,
+        copies,
+        unclassified,
+    }
 }

@@ -73,14 +73,23 @@ pub const RULES: &[Rule] = &[
         examples: &[
             // Up to 2.7, then 2.8 to 2.18, then 2.19 and later; symmetric kernels since 2.27 and 2.28.
             ("ncclAllReduceRingLLKernel_sum_f32", "ncclAllReduceRingLLKernel_sum_f32(ncclColl)"),
-            ("ncclKernel_AllReduce_RING_LL_Sum_float", "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm *, unsigned long, ncclWork *)"),
+            (
+                "ncclKernel_AllReduce_RING_LL_Sum_float",
+                "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm *, unsigned long, ncclWork *)",
+            ),
             (
                 "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
                 "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)",
             ),
-            ("ncclDevKernel_Generic", "ncclDevKernel_Generic(ncclDevComm *, unsigned long, ncclWork *)"),
+            (
+                "ncclDevKernel_Generic",
+                "ncclDevKernel_Generic(ncclDevComm *, unsigned long, ncclWork *)",
+            ),
             ("ncclSymDevKernel_AllGather_LL", "ncclSymDevKernel_AllGather_LL(ncclSymDevArgs)"),
-            ("ncclSymkDevKernel_AllReduce_AGxLL_R_sum_bf16", "ncclSymkDevKernel_AllReduce_AGxLL_R_sum_bf16(ncclSymkDevWorkArgs)"),
+            (
+                "ncclSymkDevKernel_AllReduce_AGxLL_R_sum_bf16",
+                "ncclSymkDevKernel_AllReduce_AGxLL_R_sum_bf16(ncclSymkDevWorkArgs)",
+            ),
         ],
     },
     Rule {
@@ -103,25 +112,46 @@ pub const RULES: &[Rule] = &[
         family: Family::SymmetricMemory,
         pattern: Pattern::ShortPrefix("two_shot_all_reduce"),
         examples: &[
-            ("two_shot_all_reduce_kernel", "void <unnamed>::two_shot_all_reduce_kernel<float, (int)16, (int)8>(T1 **, T1 *)"),
-            ("two_shot_all_reduce_kernel_inplace", "void <unnamed>::two_shot_all_reduce_kernel_inplace<float, (int)16, (int)8>(T1 **)"),
+            (
+                "two_shot_all_reduce_kernel",
+                "void <unnamed>::two_shot_all_reduce_kernel<float, (int)16, (int)8>(T1 **, T1 *)",
+            ),
+            (
+                "two_shot_all_reduce_kernel_inplace",
+                "void <unnamed>::two_shot_all_reduce_kernel_inplace<float, (int)16, (int)8>(T1 **)",
+            ),
         ],
     },
     Rule {
         family: Family::SymmetricMemory,
         pattern: Pattern::ShortPrefix("multimem_"),
         examples: &[
-            ("multimem_all_reduce_kernel", "void <unnamed>::multimem_all_reduce_kernel<c10::BFloat16, (int)16>(T1 *)"),
-            ("multimem_one_shot_all_reduce_kernel", "void <unnamed>::multimem_one_shot_all_reduce_kernel<float, (int)16>(T1 *)"),
-            ("multimem_all_gather_kernel", "void <unnamed>::multimem_all_gather_kernel<(int)16>(char *)"),
+            (
+                "multimem_all_reduce_kernel",
+                "void <unnamed>::multimem_all_reduce_kernel<c10::BFloat16, (int)16>(T1 *)",
+            ),
+            (
+                "multimem_one_shot_all_reduce_kernel",
+                "void <unnamed>::multimem_one_shot_all_reduce_kernel<float, (int)16>(T1 *)",
+            ),
+            (
+                "multimem_all_gather_kernel",
+                "void <unnamed>::multimem_all_gather_kernel<(int)16>(char *)",
+            ),
         ],
     },
     Rule {
         family: Family::CustomAllReduce,
         pattern: Pattern::ShortPrefix("cross_device_reduce"),
         examples: &[
-            ("cross_device_reduce_1stage", "void vllm::cross_device_reduce_1stage<__nv_bfloat16, (int)8>(vllm::RankData *)"),
-            ("cross_device_reduce_2stage", "void sglang::cross_device_reduce_2stage<__half, (int)4>(sglang::RankData *)"),
+            (
+                "cross_device_reduce_1stage",
+                "void vllm::cross_device_reduce_1stage<__nv_bfloat16, (int)8>(vllm::RankData *)",
+            ),
+            (
+                "cross_device_reduce_2stage",
+                "void sglang::cross_device_reduce_2stage<__half, (int)4>(sglang::RankData *)",
+            ),
         ],
     },
     Rule {
@@ -136,23 +166,41 @@ pub const RULES: &[Rule] = &[
         family: Family::DeepEp,
         pattern: Pattern::DemangledContains("deep_ep::"),
         examples: &[
-            ("dispatch", "void deep_ep::intranode::dispatch<(int)8, (int)768, (int)8192>(int4 *, float *)"),
-            ("combine", "void deep_ep::legacy::internode_ll::combine<(bool)0, (int)7168, (int)9>(void *, void *)"),
-            ("notify_dispatch", "void deep_ep::internode::notify_dispatch<(bool)0, (int)2>(const int *, int *)"),
+            (
+                "dispatch",
+                "void deep_ep::intranode::dispatch<(int)8, (int)768, (int)8192>(int4 *, float *)",
+            ),
+            (
+                "combine",
+                "void deep_ep::legacy::internode_ll::combine<(bool)0, (int)7168, (int)9>(void *, void *)",
+            ),
+            (
+                "notify_dispatch",
+                "void deep_ep::internode::notify_dispatch<(bool)0, (int)2>(const int *, int *)",
+            ),
         ],
     },
     Rule {
         family: Family::Mscclpp,
         pattern: Pattern::DemangledContains("mscclpp::"),
         examples: &[
-            ("executionKernel", "void mscclpp::executionKernel<float, mscclpp::LL16Packet, (bool)0>(int, T1 *)"),
-            ("allreducePacket", "void mscclpp::collective::allreducePacket<(mscclpp::ReduceOp)0, __half>(T2 *, T2 *)"),
+            (
+                "executionKernel",
+                "void mscclpp::executionKernel<float, mscclpp::LL16Packet, (bool)0>(int, T1 *)",
+            ),
+            (
+                "allreducePacket",
+                "void mscclpp::collective::allreducePacket<(mscclpp::ReduceOp)0, __half>(T2 *, T2 *)",
+            ),
         ],
     },
     Rule {
         family: Family::Userbuffers,
         pattern: Pattern::ShortPrefix("userbuffers_"),
-        examples: &[("userbuffers_fp16_sum_inplace_gpu_rw_ag", "void userbuffers_fp16_sum_inplace_gpu_rw_ag<(int)2>(int, int)")],
+        examples: &[(
+            "userbuffers_fp16_sum_inplace_gpu_rw_ag",
+            "void userbuffers_fp16_sum_inplace_gpu_rw_ag<(int)2>(int, int)",
+        )],
     },
     // The point-to-point kernels of the same library put a `k` in front.
     Rule {
@@ -178,8 +226,11 @@ impl Classifier {
     /// If `comm_regex` is no regular expression.
     pub fn new(comm_regex: Option<&str>) -> Result<Self> {
         let user = comm_regex.map(Regex::new).transpose().map_err(|e| {
-            Error::usage(format!("--comm-regex is no regular expression: {}", crate::text::regex_fault(&e)))
-                .with_hint("e.g. --comm-regex '^allreduce_fusion'")
+            Error::usage(format!(
+                "--comm-regex is no regular expression: {}",
+                crate::text::regex_fault(&e)
+            ))
+            .with_hint("e.g. --comm-regex '^allreduce_fusion'")
         })?;
         Ok(Self { user })
     }
@@ -190,7 +241,12 @@ impl Classifier {
             Pattern::ShortPrefix(prefix) => short_name.starts_with(prefix),
             Pattern::DemangledContains(part) => demangled.contains(part),
         });
-        let user = || self.user.as_ref().filter(|re| re.is_match(short_name) || re.is_match(demangled)).map(|_| Family::User);
+        let user = || {
+            self.user
+                .as_ref()
+                .filter(|re| re.is_match(short_name) || re.is_match(demangled))
+                .map(|_| Family::User)
+        };
         built_in.map(|rule| rule.family).or_else(user)
     }
 }
@@ -204,11 +260,27 @@ const NCCL_GENERATIONS: [&str; 4] = ["SymkDevKernel_", "SymDevKernel_", "DevKern
 /// are not those that ran, and a kernel that carries a group of operations is named after one of them.
 pub fn op(short_name: &str) -> Option<CommOp> {
     let name = short_name.strip_prefix("nccl")?;
-    let name = NCCL_GENERATIONS.iter().find_map(|generation| name.strip_prefix(generation)).unwrap_or(name);
+    let name = NCCL_GENERATIONS
+        .iter()
+        .find_map(|generation| name.strip_prefix(generation))
+        .unwrap_or(name);
     // Longer names first: `ReduceScatter` starts with `Reduce`.
-    const OPS: [&str; 10] =
-        ["ReduceScatter", "AllReduce", "AllGather", "AlltoAll", "AllToAll", "Broadcast", "SendRecv", "Reduce", "Gather", "Scatter"];
-    let op = OPS.iter().find(|op| name.strip_prefix(**op).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_lowercase())))?;
+    const OPS: [&str; 10] = [
+        "ReduceScatter",
+        "AllReduce",
+        "AllGather",
+        "AlltoAll",
+        "AllToAll",
+        "Broadcast",
+        "SendRecv",
+        "Reduce",
+        "Gather",
+        "Scatter",
+    ];
+    let op = OPS.iter().find(|op| {
+        name.strip_prefix(**op)
+            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_lowercase()))
+    })?;
     CommOp::parse(op)
 }
 
@@ -236,17 +308,41 @@ mod tests {
     #[test]
     fn near_misses_stay_compute() {
         let near_misses = [
-            ("reduce_kernel", "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float>>(T3)"),
-            ("splitKreduce_kernel", "void cublasLt::splitKreduce_kernel<(int)32, (int)16, int, float>(float *)"),
-            ("nll_loss_forward_reduce_cuda_kernel_2d", "void at::native::<unnamed>::nll_loss_forward_reduce_cuda_kernel_2d<float>(T1 *)"),
-            ("DeviceReduceKernel", "void cub::CUB_200200_900_NS::DeviceReduceKernel<cub::DeviceReducePolicy>(float *)"),
-            ("DeviceScanKernel", "void cub::DispatchScan<cub::DeviceScanPolicy>::DeviceScanKernel(float *)"),
+            (
+                "reduce_kernel",
+                "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float>>(T3)",
+            ),
+            (
+                "splitKreduce_kernel",
+                "void cublasLt::splitKreduce_kernel<(int)32, (int)16, int, float>(float *)",
+            ),
+            (
+                "nll_loss_forward_reduce_cuda_kernel_2d",
+                "void at::native::<unnamed>::nll_loss_forward_reduce_cuda_kernel_2d<float>(T1 *)",
+            ),
+            (
+                "DeviceReduceKernel",
+                "void cub::CUB_200200_900_NS::DeviceReduceKernel<cub::DeviceReducePolicy>(float *)",
+            ),
+            (
+                "DeviceScanKernel",
+                "void cub::DispatchScan<cub::DeviceScanPolicy>::DeviceScanKernel(float *)",
+            ),
             ("dispatch", "void my_moe::dispatch<(int)8>(int4 *)"),
             ("combine", "combine(float *, float *)"),
-            ("vectorized_gather_kernel", "void at::native::vectorized_gather_kernel<(int)16, long>(char *)"),
-            ("indexSelectLargeIndex", "void at::native::<unnamed>::indexSelectLargeIndex<float, long>(T1)"),
+            (
+                "vectorized_gather_kernel",
+                "void at::native::vectorized_gather_kernel<(int)16, long>(char *)",
+            ),
+            (
+                "indexSelectLargeIndex",
+                "void at::native::<unnamed>::indexSelectLargeIndex<float, long>(T1)",
+            ),
             // Fused with a norm, so partly compute; the definition leaves it to --comm-regex.
-            ("allreduce_fusion_kernel_oneshot_lamport", "void tensorrt_llm::allreduce_fusion_kernel_oneshot_lamport<__half>(T1)"),
+            (
+                "allreduce_fusion_kernel_oneshot_lamport",
+                "void tensorrt_llm::allreduce_fusion_kernel_oneshot_lamport<__half>(T1)",
+            ),
             // Upper case, or the word in another place: not NCCL's.
             ("NcclLikeKernel", "NcclLikeKernel()"),
             ("my_ncclKernel_AllReduce", "my_ncclKernel_AllReduce()"),
@@ -261,11 +357,21 @@ mod tests {
 
     #[test]
     fn the_users_pattern_adds_and_never_takes_away() {
-        let classifier = Classifier::new(Some("allreduce_fusion|^nccl|my_moe::")).expect("a valid pattern");
-        assert_eq!(classifier.kernel("allreduce_fusion_kernel", "allreduce_fusion_kernel()"), Some(Family::User));
-        assert_eq!(classifier.kernel("dispatch", "void my_moe::dispatch<(int)8>(int4 *)"), Some(Family::User));
+        let classifier =
+            Classifier::new(Some("allreduce_fusion|^nccl|my_moe::")).expect("a valid pattern");
+        assert_eq!(
+            classifier.kernel("allreduce_fusion_kernel", "allreduce_fusion_kernel()"),
+            Some(Family::User)
+        );
+        assert_eq!(
+            classifier.kernel("dispatch", "void my_moe::dispatch<(int)8>(int4 *)"),
+            Some(Family::User)
+        );
         assert_eq!(classifier.kernel("ncclDevKernel_SendRecv", ""), Some(Family::Nccl));
-        assert_eq!(classifier.kernel("reduce_kernel", "void at::native::reduce_kernel<float>()"), None);
+        assert_eq!(
+            classifier.kernel("reduce_kernel", "void at::native::reduce_kernel<float>()"),
+            None
+        );
     }
 
     #[test]

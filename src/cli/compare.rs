@@ -10,7 +10,9 @@ use super::output::OutputArgs;
 use super::progress::Progress;
 use super::report::{StepArgs, tell_inputs};
 use crate::compare::group::{self, Files, Group};
-use crate::compare::{BaselineSource, MIN_EFFECT, Scaling, Settings, VariantInput, compare, manifest, told};
+use crate::compare::{
+    BaselineSource, MIN_EFFECT, Scaling, Settings, VariantInput, compare, manifest, told,
+};
 use crate::error::Kind;
 use crate::warning::Warning;
 use crate::{Error, Result, pipeline, render};
@@ -116,16 +118,24 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
     }
     add_options(&mut groups, &args.option)?;
     if groups.is_empty() {
-        return Err(Error::usage("no variant was named").with_hint("name reports: nsysnccl compare before='a_*.sqlite' after='b_*.sqlite'"));
+        return Err(Error::usage("no variant was named")
+            .with_hint("name reports: nsysnccl compare before='a_*.sqlite' after='b_*.sqlite'"));
     }
     let files = groups.iter().flat_map(|group| &group.captures);
-    args.output.spare(files.flat_map(|c| c.reports.iter().chain(&c.inspector).chain(&c.nccl_logs)).chain(&manifest_path))?;
+    args.output.spare(
+        files
+            .flat_map(|c| c.reports.iter().chain(&c.inspector).chain(&c.nccl_logs))
+            .chain(&manifest_path),
+    )?;
     let told = args.baseline.clone().or(manifest.baseline);
     let mut settings = Settings {
         baseline_source: if told.is_some() { BaselineSource::Told } else { BaselineSource::First },
         baseline: told,
         min_effect: args.min_effect.or(manifest.min_effect).unwrap_or(MIN_EFFECT),
-        scaling: args.scaling.map(|kind| if kind == ScalingKind::Weak { Scaling::Weak } else { Scaling::Strong }).or(manifest.scaling),
+        scaling: args
+            .scaling
+            .map(|kind| if kind == ScalingKind::Weak { Scaling::Weak } else { Scaling::Strong })
+            .or(manifest.scaling),
         exclude_outliers: args.exclude_outliers,
         gate_percent: args.gate,
     };
@@ -133,12 +143,22 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         let Read { variants, unusable } = read(&groups, args)?;
         groups.retain(|group| variants.iter().any(|variant| variant.name == group.name));
         // The first is the baseline anyway, and needs no explanation.
-        if let (None, Some(plain)) = (&settings.baseline, group::plain(&groups).filter(|&name| name != groups[0].name)) {
-            (settings.baseline, settings.baseline_source) = (Some(plain.to_owned()), BaselineSource::Plain);
+        if let (None, Some(plain)) =
+            (&settings.baseline, group::plain(&groups).filter(|&name| name != groups[0].name))
+        {
+            (settings.baseline, settings.baseline_source) =
+                (Some(plain.to_owned()), BaselineSource::Plain);
         }
-        variants.iter().flat_map(|variant| &variant.captures).for_each(|capture| tell_inputs(&args.output, capture));
+        variants
+            .iter()
+            .flat_map(|variant| &variant.captures)
+            .for_each(|capture| tell_inputs(&args.output, capture));
         let mut comparison = compare(&variants, &settings)?;
-        comparison.warnings.extend(unusable.iter().map(|error| Warning::new("unusable-input", format!("Left out: {error}."))));
+        comparison.warnings.extend(
+            unusable
+                .iter()
+                .map(|error| Warning::new("unusable-input", format!("Left out: {error}."))),
+        );
         Ok((comparison, unusable))
     })?;
     args.output.name_left_out(&unusable);
@@ -152,7 +172,10 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
 
 /// The manifest to read: the one that is named, or the usual one if no report is.
 fn manifest_path(args: &CompareArgs) -> Option<PathBuf> {
-    let usual = || Some(PathBuf::from(manifest::FILE_NAME)).filter(|path| args.inputs.is_empty() && path.exists());
+    let usual = || {
+        Some(PathBuf::from(manifest::FILE_NAME))
+            .filter(|path| args.inputs.is_empty() && path.exists())
+    };
     args.manifest.clone().or_else(usual)
 }
 
@@ -171,9 +194,12 @@ fn add(groups: &mut Vec<Group>, group: Group) -> Result<()> {
 /// Adds what `--option NAME=OPTION` says. A name may hold `=` itself, so the longest one that fits counts.
 fn add_options(groups: &mut [Group], options: &[String]) -> Result<()> {
     for text in options {
-        let fitting = groups.iter_mut().filter(|group| text.strip_prefix(group.name.as_str()).is_some_and(|rest| rest.starts_with('=')));
+        let fitting = groups.iter_mut().filter(|group| {
+            text.strip_prefix(group.name.as_str()).is_some_and(|rest| rest.starts_with('='))
+        });
         let Some(group) = fitting.max_by_key(|group| group.name.len()) else {
-            return Err(Error::usage(format!("--option {text} names none of the variants")).with_hint("give --option NAME=OPTION"));
+            return Err(Error::usage(format!("--option {text} names none of the variants"))
+                .with_hint("give --option NAME=OPTION"));
         };
         match &text[group.name.len() + 1..] {
             "none" => group.no_guesses = true,
@@ -192,7 +218,11 @@ struct Read {
 
 /// Builds a report of every capture.
 fn read(groups: &[Group], args: &CompareArgs) -> Result<Read> {
-    let captures: Vec<(usize, &Files)> = groups.iter().enumerate().flat_map(|(at, g)| g.captures.iter().map(move |c| (at, c))).collect();
+    let captures: Vec<(usize, &Files)> = groups
+        .iter()
+        .enumerate()
+        .flat_map(|(at, g)| g.captures.iter().map(move |c| (at, c)))
+        .collect();
     let total = captures.iter().map(|(_, files)| files.reports.len() as u64).sum();
     let progress = Progress::new(total, "reading reports", args.output.quiet);
     let options_of = |files: &Files| pipeline::Options {
@@ -200,8 +230,10 @@ fn read(groups: &[Group], args: &CompareArgs) -> Result<Read> {
         nccl_logs: files.nccl_logs.clone(),
         ..args.steps.options()
     };
-    let built: Vec<Result<pipeline::Built>> =
-        captures.par_iter().map(|(_, files)| pipeline::build(&files.reports, &options_of(files), || progress.tick())).collect();
+    let built: Vec<Result<pipeline::Built>> = captures
+        .par_iter()
+        .map(|(_, files)| pipeline::build(&files.reports, &options_of(files), || progress.tick()))
+        .collect();
     let empty = |group: &Group| VariantInput {
         name: group.name.clone(),
         captures: Vec::new(),
@@ -217,7 +249,9 @@ fn read(groups: &[Group], args: &CompareArgs) -> Result<Read> {
                 variants[at].captures.push(built.report);
                 unusable.extend(built.unusable);
             }
-            Err(error) if args.steps.keep_going && error.kind == Kind::Input => unusable.push(error),
+            Err(error) if args.steps.keep_going && error.kind == Kind::Input => {
+                unusable.push(error)
+            }
             Err(error) => return Err(explained(error, &groups[at].name, files)),
         }
     }

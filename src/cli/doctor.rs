@@ -46,12 +46,15 @@ pub fn run(args: &DoctorArgs) -> Result<Outcome> {
     let files = doctor::list(&paths);
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|e| Error::usage(format!("--threads {threads}: threads cannot be started: {e}")))?;
+    let pool = pool.map_err(|e| {
+        Error::usage(format!("--threads {threads}: threads cannot be started: {e}"))
+    })?;
     let progress = Progress::new(files.len() as u64, "looking into files", args.output.quiet);
     let examined = pool.install(|| doctor::examine(&files, || progress.tick()))?;
     drop(progress);
     // What an earlier call left in one of the folders may be written again.
-    let left = |path: &PathBuf| examined.other_files.iter().any(|other| *other == path.to_string_lossy());
+    let left =
+        |path: &PathBuf| examined.other_files.iter().any(|other| *other == path.to_string_lossy());
     args.output.spare(files.iter().flatten().map(|file| &file.path).filter(|path| !left(path)))?;
     for file in files.iter().flatten() {
         args.output.tell(|| format!("looked into {}", file.path.display()));

@@ -74,7 +74,8 @@ pub fn run(args: &InspectArgs) -> Result<Outcome> {
         return Err(Error::usage("--parquet: this build cannot write Parquet files")
             .with_hint("build it with: cargo install --path . --features parquet"));
     }
-    let filter = Filter { since_us: args.since, until_us: args.until, comm: args.comm.clone(), op: args.op };
+    let filter =
+        Filter { since_us: args.since, until_us: args.until, comm: args.comm.clone(), op: args.op };
     if let (Some(since), Some(until)) = (filter.since_us, filter.until_us)
         && since >= until
     {
@@ -82,8 +83,11 @@ pub fn run(args: &InspectArgs) -> Result<Outcome> {
     }
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|e| Error::usage(format!("--threads {threads}: threads cannot be started: {e}")))?;
-    let Job { mut inspection, files, mut unusable } = pool.install(|| job(&args.paths, &filter, args))?;
+    let pool = pool.map_err(|e| {
+        Error::usage(format!("--threads {threads}: threads cannot be started: {e}"))
+    })?;
+    let Job { mut inspection, files, mut unusable } =
+        pool.install(|| job(&args.paths, &filter, args))?;
     if !args.against.is_empty() {
         let there = pool.install(|| job(&args.against, &filter, args))?;
         inspection.against = Some(inspect::compare(&inspection, &there.inspection));
@@ -96,10 +100,16 @@ pub fn run(args: &InspectArgs) -> Result<Outcome> {
 }
 
 #[cfg(feature = "parquet")]
-fn write_parquet(args: &InspectArgs, files: &[PathBuf], filter: &Filter, inspection: &Inspection) -> Result<()> {
+fn write_parquet(
+    args: &InspectArgs,
+    files: &[PathBuf],
+    filter: &Filter,
+    inspection: &Inspection,
+) -> Result<()> {
     let Some(folder) = &args.parquet else { return Ok(()) };
     let rows = render::inspect::parquet::write(files, filter, &inspection.left_out, folder)?;
-    args.output.tell(|| format!("wrote {} records to {}", render::units::count(rows), folder.display()));
+    args.output
+        .tell(|| format!("wrote {} records to {}", render::units::count(rows), folder.display()));
     Ok(())
 }
 
@@ -127,7 +137,9 @@ fn job(paths: &[PathBuf], filter: &Filter, args: &InspectArgs) -> Result<Job> {
     for (path, result) in files.iter().zip(read) {
         match result {
             Ok(log) => {
-                args.output.tell(|| format!("read {}: {} records", log.0.path, render::units::count(log.0.records)));
+                args.output.tell(|| {
+                    format!("read {}: {} records", log.0.path, render::units::count(log.0.records))
+                });
                 logs.push(log);
                 usable.push(path.clone());
             }
@@ -137,14 +149,19 @@ fn job(paths: &[PathBuf], filter: &Filter, args: &InspectArgs) -> Result<Job> {
     }
     if logs.iter().all(|(log, _)| log.records == 0) {
         let first = logs.iter().find_map(|(log, _)| Some((log, log.bad.first()?)));
-        let why = first.map_or_else(String::new, |(log, bad)| format!(": line {} of {} {}", bad.line, log.path, bad.reason));
+        let why = first.map_or_else(String::new, |(log, bad)| {
+            format!(": line {} of {} {}", bad.line, log.path, bad.reason)
+        });
         return Err(Error::inputs(format!("no Inspector record in {} file{}{why}", files.len(), if files.len() == 1 { "" } else { "s" }))
             .with_hint("name the logs that NCCL_PROFILER_PLUGIN with NCCL_INSPECTOR_ENABLE=1 wrote; they are empty unless NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS is set"));
     }
     let inspection = inspect::inspect(logs, filter);
     if inspection.operations == 0 && inspection.filtered_operations > 0 {
-        return Err(Error::usage(format!("the filters leave none of {} records", inspection.filtered_operations))
-            .with_hint("relax --since, --until, --comm or --op"));
+        return Err(Error::usage(format!(
+            "the filters leave none of {} records",
+            inspection.filtered_operations
+        ))
+        .with_hint("relax --since, --until, --comm or --op"));
     }
     Ok(Job { inspection, files: usable, unusable })
 }

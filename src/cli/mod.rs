@@ -90,7 +90,8 @@ pub fn run(cli: &Cli) -> Result<Outcome> {
             let mut text = Vec::new();
             let mut all = Cli::command();
             all.build();
-            let page = command.as_ref().and_then(|name| all.find_subcommand(name)).unwrap_or(&all).clone();
+            let page =
+                command.as_ref().and_then(|name| all.find_subcommand(name)).unwrap_or(&all).clone();
             clap_mangen::Man::new(page)
                 .render(&mut text)
                 .map_err(|e| crate::Error::usage(format!("the man page could not be made: {e}")))?;

@@ -45,11 +45,15 @@ impl OutputArgs {
         let mut files: Vec<(&Path, Format)> = Vec::with_capacity(self.output.len());
         for path in &self.output {
             let format = Format::of_path(path).ok_or_else(|| {
-                Error::usage(format!("the ending of '{}' does not say which format to write", path.display()))
-                    .with_hint("end the name in .txt, .md, .html, .json or .csv")
+                Error::usage(format!(
+                    "the ending of '{}' does not say which format to write",
+                    path.display()
+                ))
+                .with_hint("end the name in .txt, .md, .html, .json or .csv")
             })?;
             if path.is_dir() {
-                return Err(Error::usage(format!("--output '{}' is a folder", path.display())).with_hint("name a file in it"));
+                return Err(Error::usage(format!("--output '{}' is a folder", path.display()))
+                    .with_hint("name a file in it"));
             }
             let place = place(path);
             if files.iter().any(|(other, _)| self::place(other) == place) {
@@ -65,15 +69,21 @@ impl OutputArgs {
     /// # Errors
     /// An output is one of the inputs, or an existing log in one of their folders.
     pub fn spare<'p>(&self, inputs: impl IntoIterator<Item = &'p PathBuf>) -> Result<()> {
-        let inputs: Vec<PathBuf> = inputs.into_iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
+        let inputs: Vec<PathBuf> =
+            inputs.into_iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
         for path in &self.output {
             let Ok(existing) = std::fs::canonicalize(path) else { continue };
             // A page that an earlier call left in a folder of logs may be written again.
-            let is_read = |input: &PathBuf| *input == existing || (existing.starts_with(input) && input.is_dir() && is_log(&existing));
+            let is_read = |input: &PathBuf| {
+                *input == existing
+                    || (existing.starts_with(input) && input.is_dir() && is_log(&existing))
+            };
             if inputs.iter().any(is_read) {
-                return Err(
-                    Error::usage(format!("--output '{}' would overwrite an input", path.display())).with_hint("choose another file")
-                );
+                return Err(Error::usage(format!(
+                    "--output '{}' would overwrite an input",
+                    path.display()
+                ))
+                .with_hint("choose another file"));
             }
         }
         Ok(())
@@ -89,13 +99,17 @@ impl OutputArgs {
         let terminal = std::io::stdout().is_terminal();
         let width = match self.width {
             Some(columns) => usize::from(columns),
-            None if terminal => terminal_size::terminal_size().map_or(PIPE_WIDTH, |(w, _)| usize::from(w.0).max(40)),
+            None if terminal => {
+                terminal_size::terminal_size().map_or(PIPE_WIDTH, |(w, _)| usize::from(w.0).max(40))
+            }
             None => PIPE_WIDTH,
         };
         let color = match self.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never,
+            ColorChoice::Auto => {
+                anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
+            }
         };
         Style { width, color }
     }
@@ -147,12 +161,14 @@ pub fn write_files(files: &[(&Path, String)]) -> Result<()> {
         let temporary = temporary_name(path);
         staged.push((temporary.clone(), path));
         std::fs::write(&temporary, text).map_err(|e| {
-            Error::output(path, format!("cannot be written: {e}")).with_hint("check that its folder exists and may be written to")
+            Error::output(path, format!("cannot be written: {e}"))
+                .with_hint("check that its folder exists and may be written to")
         })
     });
     let result = result.and_then(|()| {
         staged.iter().try_for_each(|(temporary, path)| {
-            std::fs::rename(temporary, path).map_err(|e| Error::output(path, format!("cannot be put in place: {e}")))
+            std::fs::rename(temporary, path)
+                .map_err(|e| Error::output(path, format!("cannot be put in place: {e}")))
         })
     });
     if result.is_err() {
@@ -166,7 +182,8 @@ pub fn write_files(files: &[(&Path, String)]) -> Result<()> {
 
 /// Where a file is or will be, however its path is written.
 fn place(path: &Path) -> PathBuf {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     folder.join(path.file_name().unwrap_or_default())
 }
@@ -190,7 +207,9 @@ pub fn note(line: &str) {
 pub fn to_stdout(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::output(Path::new("standard output"), e.to_string())),
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::output(Path::new("standard output"), e.to_string()))
+        }
         _ => Ok(()),
     }
 }

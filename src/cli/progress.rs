@@ -17,7 +17,9 @@ impl Progress {
     pub fn new(total: u64, what: &'static str, quiet: bool) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         if !quiet && std::io::stderr().is_terminal() {
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {pos}/{len} [{elapsed}] {wide_bar}") {
+            if let Ok(style) =
+                ProgressStyle::with_template("{spinner} {msg} {pos}/{len} [{elapsed}] {wide_bar}")
+            {
                 bar.set_style(style);
             }
             bar.set_message(what);

@@ -68,7 +68,8 @@ pub struct StepArgs {
 pub struct RankList(pub Vec<u32>);
 
 fn parse_ranks(text: &str) -> std::result::Result<RankList, String> {
-    let number = |text: &str| text.trim().parse::<u32>().map_err(|_| format!("'{text}' is no rank"));
+    let number =
+        |text: &str| text.trim().parse::<u32>().map_err(|_| format!("'{text}' is no rank"));
     let mut list = Vec::new();
     for part in text.split(',') {
         match part.split_once('-') {
@@ -115,10 +116,9 @@ impl StepArgs {
     /// Whatever `work` fails with, or threads that cannot be started.
     pub fn in_pool<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let threads = self.threads.map_or(0, usize::from);
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(|e| Error::usage(format!("--threads {threads}: threads cannot be started: {e}")))?;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|e| {
+            Error::usage(format!("--threads {threads}: threads cannot be started: {e}"))
+        })?;
         pool.install(work)
     }
 }
@@ -153,10 +153,13 @@ pub struct ReportArgs {
 /// See [`pipeline::build`]; a file that cannot be written.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     args.output.files()?;
-    let (mut reports, mut nccl_logs, mut inspector) = (args.reports.clone(), args.nccl_log.clone(), args.inspector.clone());
+    let (mut reports, mut nccl_logs, mut inspector) =
+        (args.reports.clone(), args.nccl_log.clone(), args.inspector.clone());
     // `--inspector logs/ ddp_*.sqlite`: the option takes all that follows, but an export is never a log.
     for logs in [&mut inspector, &mut nccl_logs] {
-        reports.extend(logs.extract_if(.., |path| path.extension().is_some_and(|ending| ending == "sqlite")));
+        reports.extend(
+            logs.extract_if(.., |path| path.extension().is_some_and(|ending| ending == "sqlite")),
+        );
     }
     if reports.is_empty() {
         return Err(Error::usage("no report was named").with_hint(
@@ -170,10 +173,13 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         inspector: super::inputs::expand(&inspector)?,
         ..args.steps.options()
     };
-    args.output.spare(paths.iter().chain(&options.nccl_logs).chain(&options.topology).chain(&options.inspector))?;
+    args.output.spare(
+        paths.iter().chain(&options.nccl_logs).chain(&options.topology).chain(&options.inspector),
+    )?;
     let built = args.steps.in_pool(|| {
         let progress = Progress::new(paths.len() as u64, "reading reports", args.output.quiet);
-        pipeline::build(&paths, &options, || progress.tick()).map_err(|error| proposing_compare(error, &paths))
+        pipeline::build(&paths, &options, || progress.tick())
+            .map_err(|error| proposing_compare(error, &paths))
     })?;
     tell_inputs(&args.output, &built.report);
     args.output.name_left_out(&built.unusable);
@@ -185,14 +191,23 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
 pub(super) fn tell_inputs(output: &OutputArgs, report: &Report) {
     for input in &report.inputs {
         output.tell(|| {
-            let rows = input.capture.rows.iter().map(|(kind, n)| format!("{kind} {}", units::count(*n))).collect::<Vec<_>>().join(", ");
+            let rows = input
+                .capture
+                .rows
+                .iter()
+                .map(|(kind, n)| format!("{kind} {}", units::count(*n)))
+                .collect::<Vec<_>>()
+                .join(", ");
             format!("read {} ({}): {rows}", input.path, units::bytes(input.size_bytes))
         });
     }
     for rank in &report.ranks {
         output.tell(|| {
             let steps = units::plural(rank.steps.len(), "step");
-            format!("rank {} (from {}): process {} in {}, {steps}", rank.rank, rank.rank_source, rank.pid, rank.report)
+            format!(
+                "rank {} (from {}): process {} in {}, {steps}",
+                rank.rank, rank.rank_source, rank.pid, rank.report
+            )
         });
     }
 }
@@ -200,7 +215,9 @@ pub(super) fn tell_inputs(output: &OutputArgs, report: &Report) {
 /// An error that no single file is to blame for may come from files of several runs: then the hint is how to compare them.
 fn proposing_compare(error: Error, paths: &[PathBuf]) -> Error {
     match group::several_runs(paths).filter(|_| error.path.is_none()) {
-        Some(command) => Error { hint: Some(format!("these look like several runs: {command}")), ..error },
+        Some(command) => {
+            Error { hint: Some(format!("these look like several runs: {command}")), ..error }
+        }
         None => error,
     }
 }

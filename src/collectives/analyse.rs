@@ -32,7 +32,12 @@ pub struct Across {
 }
 
 /// Matches and measures. `events` are the communication of each rank, `steps` its steps and `keys` what they are called.
-pub fn across(traces: &[RankTrace], events: &[Vec<Event>], steps: &[Vec<Step>], keys: &[Vec<StepKey>]) -> Across {
+pub fn across(
+    traces: &[RankTrace],
+    events: &[Vec<Event>],
+    steps: &[Vec<Step>],
+    keys: &[Vec<StepKey>],
+) -> Across {
     let lists: Vec<&[Event]> = events.iter().map(Vec::as_slice).collect();
     let communicators = Communicators::new(traces, events);
     let numbers = StepNumbers::new(steps, keys);
@@ -47,8 +52,11 @@ pub fn across(traces: &[RankTrace], events: &[Vec<Event>], steps: &[Vec<Step>], 
         })
         .collect();
     // Ranks of one report have one clock, whether or not it names the machine.
-    let host = |trace: &RankTrace| trace.hostname.clone().unwrap_or_else(|| format!("report {}", trace.input));
-    let origins: Vec<Origin> = traces.iter().map(|t| Origin { epoch_ns: t.epoch_ns, host: Some(host(t)) }).collect();
+    let host = |trace: &RankTrace| {
+        trace.hostname.clone().unwrap_or_else(|| format!("report {}", trace.input))
+    };
+    let origins: Vec<Origin> =
+        traces.iter().map(|t| Origin { epoch_ns: t.epoch_ns, host: Some(host(t)) }).collect();
 
     let mut found = matching::match_events(&ranks, &communicators, numbers.named);
     let mut clocks = clocks::align(&lists, &origins, &found.matches);
@@ -73,10 +81,13 @@ pub fn across(traces: &[RankTrace], events: &[Vec<Event>], steps: &[Vec<Step>], 
     let measure = |found: Match| {
         let timing = transfer::timing(&found, &lists, &clocks);
         // A rank waits from its arrival on: what the transfer takes comes last.
-        let wait = |(&(r, e), &wait): (&(usize, usize), &i64)| Span::new(events[r][e].start, events[r][e].start.saturating_add(wait));
+        let wait = |(&(r, e), &wait): (&(usize, usize), &i64)| {
+            Span::new(events[r][e].start, events[r][e].start.saturating_add(wait))
+        };
         let waits = found.members.iter().zip(&timing.wait_ns).map(wait).collect();
         let (r, e) = found.members[0];
-        let step = found.step.and_then(|step| numbers.keys.get(step as usize)).map(|key| (*key).clone());
+        let step =
+            found.step.and_then(|step| numbers.keys.get(step as usize)).map(|key| (*key).clone());
         Measured { n_ranks: communicators.size(events[r][e].comm), step, timing, waits, found }
     };
     let measured = std::mem::take(&mut found.matches).into_iter().map(measure).collect();
@@ -109,11 +120,29 @@ mod tests {
     }
 
     fn call() -> impl Strategy<Value = NcclCall> {
-        let ops = [None, Some(CommOp::AllReduce), Some(CommOp::Send), Some(CommOp::Recv), Some(CommOp::Broadcast), Some(CommOp::AllGather)];
-        let kinds = [CallKind::Plain, CallKind::Plain, CallKind::GroupStart, CallKind::GroupEnd, CallKind::Group];
+        let ops = [
+            None,
+            Some(CommOp::AllReduce),
+            Some(CommOp::Send),
+            Some(CommOp::Recv),
+            Some(CommOp::Broadcast),
+            Some(CommOp::AllGather),
+        ];
+        let kinds = [
+            CallKind::Plain,
+            CallKind::Plain,
+            CallKind::GroupStart,
+            CallKind::GroupEnd,
+            CallKind::Group,
+        ];
         let number = || prop::option::of(0u64..3);
         let signed = || prop::option::of(prop_oneof![-1i64..4, Just(i64::MIN)]);
-        let what = (prop::sample::select(ops.to_vec()), prop::sample::select(kinds.to_vec()), number(), prop::option::of(any::<u64>()));
+        let what = (
+            prop::sample::select(ops.to_vec()),
+            prop::sample::select(kinds.to_vec()),
+            number(),
+            prop::option::of(any::<u64>()),
+        );
         (time(), time(), 0u64..2, what, number(), number(), signed(), signed()).prop_map(
             |(start, end, thread, (op, kind, comm, bytes), seq, operation, root, peer)| NcclCall {
                 start,
@@ -135,12 +164,19 @@ mod tests {
     fn trace(rank: u32) -> impl Strategy<Value = RankTrace> {
         let op = (time(), time(), 0u32..3, 0u32..4, time(), prop::option::of(0u32..8));
         let epoch = prop::option::of(prop_oneof![Just(1_700_000_000_000_000_000), time()]);
-        let init = (0u64..3, any::<u32>(), any::<u32>()).prop_map(|(comm, n_ranks, rank)| CommInit { comm, n_ranks, rank });
-        let lists = (prop::collection::vec(call(), 0..8), prop::collection::vec(call(), 0..3), prop::collection::vec(init, 0..2));
-        (prop::collection::vec(op, 0..24), lists, epoch, prop::option::of(0u32..9), any::<bool>()).prop_map(
-            move |(rows, (mut nccl, on_gpu, comm_inits), epoch_ns, world_size, named)| {
+        let init = (0u64..3, any::<u32>(), any::<u32>())
+            .prop_map(|(comm, n_ranks, rank)| CommInit { comm, n_ranks, rank });
+        let lists = (
+            prop::collection::vec(call(), 0..8),
+            prop::collection::vec(call(), 0..3),
+            prop::collection::vec(init, 0..2),
+        );
+        (prop::collection::vec(op, 0..24), lists, epoch, prop::option::of(0u32..9), any::<bool>())
+            .prop_map(move |(rows, (mut nccl, on_gpu, comm_inits), epoch_ns, world_size, named)| {
                 let mut names = Names::default();
-                let kernels = ["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclDevKernel_SendRecv", "gemm"].map(|name| names.intern(name));
+                let kernels =
+                    ["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclDevKernel_SendRecv", "gemm"]
+                        .map(|name| names.intern(name));
                 nccl.sort_by_key(|c| (c.start, c.end));
                 let mut rows = rows;
                 rows.sort();
@@ -149,11 +185,16 @@ mod tests {
                     ops.start.push(start);
                     ops.end.push(end.max(start));
                     ops.class.push(if name == 2 { Class::Compute } else { Class::Comm });
-                    ops.name.push(kernels.get(name as usize).copied().unwrap_or(crate::model::NameId::NONE));
+                    ops.name.push(
+                        kernels.get(name as usize).copied().unwrap_or(crate::model::NameId::NONE),
+                    );
                     ops.stream.push(stream);
                     ops.bytes.push(0);
                     ops.launch.push(launch);
-                    ops.call.push(call.filter(|c| (*c as usize) < nccl.len()).unwrap_or(crate::model::op::NO_CALL));
+                    ops.call.push(
+                        call.filter(|c| (*c as usize) < nccl.len())
+                            .unwrap_or(crate::model::op::NO_CALL),
+                    );
                 }
                 RankTrace {
                     rank,
@@ -176,8 +217,7 @@ mod tests {
                     names: Arc::new(names),
                     families: Arc::default(),
                 }
-            },
-        )
+            })
     }
 
     fn steps(named: bool) -> Vec<Step> {

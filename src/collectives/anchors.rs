@@ -86,7 +86,11 @@ pub fn anchors(events: &[Event], steps: &[Step], numbers: &[u32]) -> Vec<Anchor>
         return events.iter().map(|event| of_launch(event).unwrap_or(Anchor::Anywhere)).collect();
     }
     // Windows of kernel steps follow each other: one search for each event.
-    let mut starts: Vec<(i64, usize)> = steps.iter().enumerate().filter_map(|(i, s)| Some((s.window.as_ref().ok()?.start, i))).collect();
+    let mut starts: Vec<(i64, usize)> = steps
+        .iter()
+        .enumerate()
+        .filter_map(|(i, s)| Some((s.window.as_ref().ok()?.start, i)))
+        .collect();
     starts.sort_unstable();
     let of_start = |event: &Event| {
         let before = starts.partition_point(|s| s.0 <= event.start);
@@ -115,18 +119,34 @@ mod tests {
     // launches 5     12       25      31       50   and one that the capture does not hold
     #[test]
     fn an_operation_stands_before_in_or_after_a_step() {
-        let steps = [step("step 1", Some((10, 20)), (100, 200)), step("step 2", Some((30, 40)), (200, 300))];
-        let events: Vec<Event> = [5, 12, 25, 31, 50, NO_LAUNCH].into_iter().map(|launch| Event { launch, ..kernel(100, 110) }).collect();
-        let expected = [Anchor::Before, Anchor::Step(7), Anchor::After(7), Anchor::Step(3), Anchor::After(3), Anchor::Anywhere];
+        let steps = [
+            step("step 1", Some((10, 20)), (100, 200)),
+            step("step 2", Some((30, 40)), (200, 300)),
+        ];
+        let events: Vec<Event> = [5, 12, 25, 31, 50, NO_LAUNCH]
+            .into_iter()
+            .map(|launch| Event { launch, ..kernel(100, 110) })
+            .collect();
+        let expected = [
+            Anchor::Before,
+            Anchor::Step(7),
+            Anchor::After(7),
+            Anchor::Step(3),
+            Anchor::After(3),
+            Anchor::Anywhere,
+        ];
         assert_eq!(anchors(&events, &steps, &[7, 3]), expected);
     }
 
     // windows  [100 kernel step 0 200)[200 kernel step 1 300)
     #[test]
     fn without_ranges_the_window_decides() {
-        let steps = [step("kernel step 0", None, (100, 200)), step("kernel step 1", None, (200, 300))];
-        let events: Vec<Event> = [50, 100, 199, 200, 300].into_iter().map(|start| kernel(start, start + 5)).collect();
-        let expected = [Anchor::Anywhere, Anchor::Step(0), Anchor::Step(0), Anchor::Step(1), Anchor::Anywhere];
+        let steps =
+            [step("kernel step 0", None, (100, 200)), step("kernel step 1", None, (200, 300))];
+        let events: Vec<Event> =
+            [50, 100, 199, 200, 300].into_iter().map(|start| kernel(start, start + 5)).collect();
+        let expected =
+            [Anchor::Anywhere, Anchor::Step(0), Anchor::Step(0), Anchor::Step(1), Anchor::Anywhere];
         assert_eq!(anchors(&events, &steps, &[0, 1]), expected);
     }
 
@@ -138,9 +158,15 @@ mod tests {
         assert!(!StepNumbers::new(&ranges("train"), &keys("train")).named);
         let twice = vec![vec![("train_v2".to_owned(), 0), ("train_v2".to_owned(), 1)]];
         assert!(!StepNumbers::new(&ranges("train_v2"), &twice).named);
-        assert!(!StepNumbers::new(&[vec![step("kernel step 0", None, (0, 1))]], &keys("kernel step 0")).named);
+        assert!(
+            !StepNumbers::new(&[vec![step("kernel step 0", None, (0, 1))]], &keys("kernel step 0"))
+                .named
+        );
         // The same step has the same number on every rank, whatever its place.
-        let lists = vec![vec![("a 1".to_owned(), 0), ("a 2".to_owned(), 0)], vec![("a 2".to_owned(), 0), ("a 1".to_owned(), 0)]];
+        let lists = vec![
+            vec![("a 1".to_owned(), 0), ("a 2".to_owned(), 0)],
+            vec![("a 2".to_owned(), 0), ("a 1".to_owned(), 0)],
+        ];
         assert_eq!(StepNumbers::new(&[], &lists).of_rank, [vec![0, 1], vec![1, 0]]);
     }
 }

@@ -35,14 +35,17 @@ impl<'t> Calls<'t> {
     pub fn new(calls: &'t [NcclCall]) -> Calls<'t> {
         let mut order: Vec<u32> = (0..calls.len() as u32).collect();
         // A range comes before those inside it, also where both start at once.
-        order.sort_by_key(|&i| (calls[i as usize].start, std::cmp::Reverse(calls[i as usize].end), i));
+        order.sort_by_key(|&i| {
+            (calls[i as usize].start, std::cmp::Reverse(calls[i as usize].end), i)
+        });
         let mut threads: HashMap<u64, Thread> = HashMap::new();
         let mut parents = vec![NOTHING; calls.len()];
         let mut groups: HashMap<u32, Vec<u32>> = HashMap::new();
         for i in order {
             let call = &calls[i as usize];
             let thread = threads.entry(call.thread).or_default();
-            while thread.around.last().is_some_and(|&outer| calls[outer as usize].end <= call.start) {
+            while thread.around.last().is_some_and(|&outer| calls[outer as usize].end <= call.start)
+            {
                 thread.around.pop();
             }
             parents[i as usize] = thread.around.last().copied().unwrap_or(NOTHING);
@@ -56,7 +59,11 @@ impl<'t> Calls<'t> {
                     }
                 }
                 CallKind::Plain if call.op.is_some() => {
-                    let outermost = thread.around.iter().take(DEEPEST).find(|&&outer| calls[outer as usize].kind == CallKind::Group);
+                    let outermost = thread
+                        .around
+                        .iter()
+                        .take(DEEPEST)
+                        .find(|&&outer| calls[outer as usize].kind == CallKind::Group);
                     if let Some(&group) = outermost {
                         groups.entry(group).or_default().push(i);
                     } else if thread.depth > 0 {
@@ -131,7 +138,8 @@ pub fn by_kernel(trace: &RankTrace) -> HashMap<usize, Vec<&NcclCall>> {
             .map(|k| kernels[k])
             .filter(|&i| ops.end[i] > middle)
             .collect();
-        let named: Vec<usize> = open.iter().copied().filter(|&i| is_kernel_of(trace, i, operation.op)).collect();
+        let named: Vec<usize> =
+            open.iter().copied().filter(|&i| is_kernel_of(trace, i, operation.op)).collect();
         if let [one] = if named.is_empty() { &open } else { &named }.as_slice() {
             found.entry(*one).or_default().push(operation);
         }
@@ -141,7 +149,9 @@ pub fn by_kernel(trace: &RankTrace) -> HashMap<usize, Vec<&NcclCall>> {
 
 fn is_kernel_of(trace: &RankTrace, i: usize, op: Option<CommOp>) -> bool {
     let named = classify::op(trace.names.get(trace.ops.name[i]));
-    named == op || (named == Some(CommOp::SendRecv) && !matches!(op, Some(CommOp::AllReduce | CommOp::AllGather | CommOp::ReduceScatter)))
+    named == op
+        || (named == Some(CommOp::SendRecv)
+            && !matches!(op, Some(CommOp::AllReduce | CommOp::AllGather | CommOp::ReduceScatter)))
 }
 
 /// The channels of one operation together: first of them, earliest start, latest end.
@@ -154,7 +164,11 @@ fn operations(ranges: &[NcclCall]) -> Vec<(&NcclCall, Ns, Ns)> {
         let same = open.get(&identity).and_then(|&at| list.get_mut(at));
         match same {
             // Without a number two operations of one kind differ only in time.
-            Some((_, _, end)) if range.operation.is_some() || range.seq.is_some() || range.start < *end => *end = (*end).max(range.end),
+            Some((_, _, end))
+                if range.operation.is_some() || range.seq.is_some() || range.start < *end =>
+            {
+                *end = (*end).max(range.end)
+            }
             _ => {
                 open.insert(identity, list.len());
                 list.push((range, range.start, range.end));

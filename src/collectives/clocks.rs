@@ -105,9 +105,9 @@ impl RankClock {
     fn correction(&self, at: i64) -> i64 {
         match &self.drift {
             Drift::Constant => self.offset,
-            Drift::Linear { ns_per_s, middle } => {
-                self.offset.saturating_add((at.saturating_sub(*middle) as f64 * 1e-9 * ns_per_s).round() as i64)
-            }
+            Drift::Linear { ns_per_s, middle } => self.offset.saturating_add(
+                (at.saturating_sub(*middle) as f64 * 1e-9 * ns_per_s).round() as i64,
+            ),
             Drift::Piecewise { points } => interpolate(points, at),
         }
     }
@@ -137,7 +137,10 @@ const STILL_NS: i64 = 2;
 
 /// The clocks of all ranks, in the order of `origins`.
 pub fn align(events: &[&[Event]], origins: &[Origin], matches: &[Match]) -> Vec<RankClock> {
-    let used: Vec<&Match> = matches.iter().filter(|m| m.members.iter().all(|&(r, e)| events[r][e].leaves_together())).collect();
+    let used: Vec<&Match> = matches
+        .iter()
+        .filter(|m| m.members.iter().all(|&(r, e)| events[r][e].leaves_together()))
+        .collect();
     let mut clocks = linked(events, origins, &used);
     for round in 0..ROUNDS {
         let needed = needed(events, &used, &clocks);
@@ -158,7 +161,8 @@ pub fn align(events: &[&[Event]], origins: &[Origin], matches: &[Match]) -> Vec<
 
 /// Clocks from epochs and, between ranks that share collectives, from the median distance of ends; one machine has one clock.
 fn linked(events: &[&[Event]], origins: &[Origin], matches: &[&Match]) -> Vec<RankClock> {
-    let raw = |r: usize, e: usize| events[r][e].end.saturating_add(origins[r].epoch_ns.unwrap_or(0));
+    let raw =
+        |r: usize, e: usize| events[r][e].end.saturating_add(origins[r].epoch_ns.unwrap_or(0));
     // Ends on the second rank minus ends on the first.
     let mut links: BTreeMap<(usize, usize), Vec<i64>> = BTreeMap::new();
     for m in matches {
@@ -167,9 +171,15 @@ fn linked(events: &[&[Event]], origins: &[Origin], matches: &[&Match]) -> Vec<Ra
             links.entry((first, r)).or_default().push(raw(r, other).saturating_sub(raw(first, e)));
         }
     }
-    let mut order: Vec<(usize, usize, usize, i64)> =
-        links.iter().filter_map(|(&(a, b), list)| Some((list.len(), a, b, stats::median_i64(list)?))).collect();
-    for (a, origin) in origins.iter().enumerate().filter(|(_, origin)| origin.epoch_ns.is_some() && origin.host.is_some()) {
+    let mut order: Vec<(usize, usize, usize, i64)> = links
+        .iter()
+        .filter_map(|(&(a, b), list)| Some((list.len(), a, b, stats::median_i64(list)?)))
+        .collect();
+    for (a, origin) in origins
+        .iter()
+        .enumerate()
+        .filter(|(_, origin)| origin.epoch_ns.is_some() && origin.host.is_some())
+    {
         let same = |b: &usize| origins[*b].host == origin.host && origins[*b].epoch_ns.is_some();
         order.extend((a + 1..origins.len()).find(same).map(|b| (0, a, b, 0)));
     }
@@ -186,13 +196,13 @@ fn linked(events: &[&[Event]], origins: &[Origin], matches: &[&Match]) -> Vec<Ra
         }
         (offsets[root], component[root]) = (Some(0), root);
         // One more rank with each link that leaves what is placed: the maximum spanning tree.
-        while let Some((from, to, offset)) =
-            order.iter().find_map(|&(_, a, b, median)| match (component[a] == root, component[b] == root) {
+        while let Some((from, to, offset)) = order.iter().find_map(|&(_, a, b, median)| {
+            match (component[a] == root, component[b] == root) {
                 (true, false) => Some((a, b, median.saturating_neg())),
                 (false, true) => Some((b, a, median)),
                 _ => None,
-            })
-        {
+            }
+        }) {
             offsets[to] = offsets[from].map(|from| from.saturating_add(offset));
             component[to] = root;
         }
@@ -207,7 +217,11 @@ fn linked(events: &[&[Event]], origins: &[Origin], matches: &[&Match]) -> Vec<Ra
                 Some(epoch) => (epoch, offset),
                 None => (offset, 0),
             };
-            RankClock { offset, has_epoch: origin.epoch_ns.is_some(), ..RankClock::shifted(base, linked) }
+            RankClock {
+                offset,
+                has_epoch: origin.epoch_ns.is_some(),
+                ..RankClock::shifted(base, linked)
+            }
         })
         .collect()
 }
@@ -217,9 +231,11 @@ fn linked(events: &[&[Event]], origins: &[Origin], matches: &[&Match]) -> Vec<Ra
 fn needed(events: &[&[Event]], matches: &[&Match], clocks: &[RankClock]) -> Vec<Vec<(i64, f64)>> {
     let mut lists: Vec<Vec<(i64, f64)>> = vec![Vec::new(); clocks.len()];
     for m in matches {
-        let ends: Vec<i64> = m.members.iter().map(|&(r, e)| clocks[r].common(events[r][e].end)).collect();
+        let ends: Vec<i64> =
+            m.members.iter().map(|&(r, e)| clocks[r].common(events[r][e].end)).collect();
         // Relative to the first, so that times of 1.8e18 ns lose nothing in a float.
-        let mean = ends.iter().map(|end| end.saturating_sub(ends[0]) as f64).sum::<f64>() / ends.len() as f64;
+        let mean = ends.iter().map(|end| end.saturating_sub(ends[0]) as f64).sum::<f64>()
+            / ends.len() as f64;
         for (&(r, e), end) in m.members.iter().zip(&ends) {
             let at = events[r][e].end.saturating_add(clocks[r].base);
             let beyond_offset = clocks[r].correction(at).saturating_sub(clocks[r].offset);
@@ -243,7 +259,8 @@ fn refit(clock: &mut RankClock, mut needed: Vec<(i64, f64)>) {
         needed.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let middle = needed[needed.len() / 2].0;
         if let Some((slope, at_middle)) = line(&needed, middle) {
-            let linear = residuals(&needed, |at| at_middle + at.saturating_sub(middle) as f64 * slope);
+            let linear =
+                residuals(&needed, |at| at_middle + at.saturating_sub(middle) as f64 * slope);
             if p95(&linear) < MUST_IMPROVE * p95(&best) {
                 best = linear;
                 clock.offset = to_offset(at_middle);
@@ -252,10 +269,15 @@ fn refit(clock: &mut RankClock, mut needed: Vec<(i64, f64)>) {
         }
         let points = pieces(&needed);
         let piecewise = residuals(&needed, |at| interpolate(&points, at) as f64);
-        if points.len() > 2 && p95(&best) > DRIFT_MATTERS_NS && p95(&piecewise) < MUST_IMPROVE * p95(&best) {
+        if points.len() > 2
+            && p95(&best) > DRIFT_MATTERS_NS
+            && p95(&piecewise) < MUST_IMPROVE * p95(&best)
+        {
             best = piecewise;
             clock.offset = to_offset(interpolate(&points, middle) as f64);
-            clock.drift = Drift::Piecewise { points: points.into_iter().map(|(at, ns)| (at, base.saturating_add(ns))).collect() };
+            clock.drift = Drift::Piecewise {
+                points: points.into_iter().map(|(at, ns)| (at, base.saturating_add(ns))).collect(),
+            };
         }
     }
     let tested = needed.len() > 1;
@@ -293,7 +315,10 @@ fn line(sorted: &[(i64, f64)], middle: i64) -> Option<(f64, f64)> {
     let center = |part: &[(i64, f64)]| -> Option<(f64, f64)> {
         let times: Vec<f64> = part.iter().map(|d| d.0.saturating_sub(middle) as f64).collect();
         // The median of both: where values follow times, it is the same collective's.
-        Some((stats::median(&times)?, stats::median(&part.iter().map(|d| d.1).collect::<Vec<_>>())?))
+        Some((
+            stats::median(&times)?,
+            stats::median(&part.iter().map(|d| d.1).collect::<Vec<_>>())?,
+        ))
     };
     let (first, last) = (center(&sorted[..third])?, center(&sorted[sorted.len() - third..])?);
     let width = last.0 - first.0;
@@ -301,7 +326,8 @@ fn line(sorted: &[(i64, f64)], middle: i64) -> Option<(f64, f64)> {
         return None;
     }
     let slope = (last.1 - first.1) / width;
-    let rest: Vec<f64> = sorted.iter().map(|&(at, ns)| ns - slope * at.saturating_sub(middle) as f64).collect();
+    let rest: Vec<f64> =
+        sorted.iter().map(|&(at, ns)| ns - slope * at.saturating_sub(middle) as f64).collect();
     Some((slope, stats::median(&rest)?))
 }
 
@@ -319,7 +345,8 @@ fn pieces(sorted: &[(i64, f64)]) -> Vec<(i64, i64)> {
 
 /// The value at `at` on straight lines between points; beyond the outermost points their lines go on.
 fn interpolate(points: &[(i64, i64)], at: i64) -> i64 {
-    let after = points.partition_point(|p| p.0 <= at).clamp(1, points.len().saturating_sub(1).max(1));
+    let after =
+        points.partition_point(|p| p.0 <= at).clamp(1, points.len().saturating_sub(1).max(1));
     match (points.get(after - 1), points.get(after)) {
         (Some(a), Some(b)) => {
             let share = at.saturating_sub(a.0) as f64 / b.0.saturating_sub(a.0).max(1) as f64;
@@ -348,7 +375,11 @@ mod tests {
 
     impl Run {
         /// `collectives`: (true end, members). `ahead`: by how much the clock of a rank is ahead at a true time.
-        fn new(ranks: usize, collectives: &[(i64, Vec<usize>)], ahead: impl Fn(usize, i64) -> i64) -> Run {
+        fn new(
+            ranks: usize,
+            collectives: &[(i64, Vec<usize>)],
+            ahead: impl Fn(usize, i64) -> i64,
+        ) -> Run {
             let mut events = vec![Vec::new(); ranks];
             let matches = collectives
                 .iter()
@@ -358,7 +389,12 @@ mod tests {
                         events[r].push(kernel(end - 1_000, end));
                         (r, events[r].len() - 1)
                     };
-                    Match { members: members.iter().map(on).collect(), method: Method::Communicator, step: None, role: None }
+                    Match {
+                        members: members.iter().map(on).collect(),
+                        method: Method::Communicator,
+                        step: None,
+                        role: None,
+                    }
                 })
                 .collect();
             Run { events, matches }
@@ -366,14 +402,19 @@ mod tests {
 
         fn align(&self, epochs: &[Option<i64>]) -> Vec<RankClock> {
             let lists: Vec<&[Event]> = self.events.iter().map(Vec::as_slice).collect();
-            let origins: Vec<Origin> = epochs.iter().map(|&epoch_ns| Origin { epoch_ns, host: None }).collect();
+            let origins: Vec<Origin> =
+                epochs.iter().map(|&epoch_ns| Origin { epoch_ns, host: None }).collect();
             align(&lists, &origins, &self.matches)
         }
 
         /// The largest distance of aligned ends of one collective.
         fn apart(&self, clocks: &[RankClock]) -> i64 {
             let spread = |m: &Match| {
-                let ends: Vec<i64> = m.members.iter().map(|&(r, e)| clocks[r].common(self.events[r][e].end)).collect();
+                let ends: Vec<i64> = m
+                    .members
+                    .iter()
+                    .map(|&(r, e)| clocks[r].common(self.events[r][e].end))
+                    .collect();
                 ends.iter().max().unwrap_or(&0) - ends.iter().min().unwrap_or(&0)
             };
             self.matches.iter().map(spread).max().unwrap_or(0)
@@ -387,12 +428,19 @@ mod tests {
     // The clock of rank 2 is ahead: corrections have mean 0, so rank 2 gets -3/4 of it and the others +1/4.
     #[test]
     fn planted_offsets_from_a_microsecond_to_hours() {
-        for ahead in [1_000, 40_000, 3_000_000, 7 * SECOND, 5 * 3_600 * SECOND, -5 * 3_600 * SECOND] {
-            let run = Run::new(4, &everyone(10, 4, SECOND / 10), |r, _| if r == 2 { ahead } else { 0 });
+        for ahead in [1_000, 40_000, 3_000_000, 7 * SECOND, 5 * 3_600 * SECOND, -5 * 3_600 * SECOND]
+        {
+            let run =
+                Run::new(4, &everyone(10, 4, SECOND / 10), |r, _| if r == 2 { ahead } else { 0 });
             let clocks = run.align(&[Some(EPOCH); 4]);
-            let offsets: Vec<i64> = clocks.iter().map(|c| c.offset_ns().expect("an epoch")).collect();
+            let offsets: Vec<i64> =
+                clocks.iter().map(|c| c.offset_ns().expect("an epoch")).collect();
             assert_eq!(offsets, [ahead / 4, ahead / 4, -3 * ahead / 4, ahead / 4], "{ahead}");
-            assert_eq!((run.apart(&clocks), clocks[2].residual_p95_ns, clocks[2].collectives), (0, Some(0), 10), "{ahead}");
+            assert_eq!(
+                (run.apart(&clocks), clocks[2].residual_p95_ns, clocks[2].collectives),
+                (0, Some(0), 10),
+                "{ahead}"
+            );
             assert_eq!(clocks[0].drift, Drift::Constant);
         }
     }
@@ -403,7 +451,8 @@ mod tests {
         let hour = 3_600 * SECOND;
         let ahead = [0, -2_000_000, 0, hour];
         let groups = [vec![0, 1], vec![2, 3], vec![1, 2]];
-        let collectives: Vec<(i64, Vec<usize>)> = (0..60).map(|i| ((i + 1) as i64 * 10_000_000, groups[i % 3].clone())).collect();
+        let collectives: Vec<(i64, Vec<usize>)> =
+            (0..60).map(|i| ((i + 1) as i64 * 10_000_000, groups[i % 3].clone())).collect();
         let run = Run::new(4, &collectives, |r, _| ahead[r]);
         let clocks = run.align(&[Some(EPOCH); 4]);
         assert_eq!(run.apart(&clocks), 0);
@@ -416,9 +465,12 @@ mod tests {
     // A clock that runs 20 us a second fast over a minute: half the correction on each of two ranks.
     #[test]
     fn linear_drift() {
-        let run = Run::new(2, &everyone(120, 2, SECOND / 2), |r, t| if r == 1 { t / 50_000 } else { 0 });
+        let run =
+            Run::new(2, &everyone(120, 2, SECOND / 2), |r, t| if r == 1 { t / 50_000 } else { 0 });
         let clocks = run.align(&[Some(EPOCH); 2]);
-        let Drift::Linear { ns_per_s, .. } = clocks[1].drift else { panic!("{:?}", clocks[1].drift) };
+        let Drift::Linear { ns_per_s, .. } = clocks[1].drift else {
+            panic!("{:?}", clocks[1].drift)
+        };
         assert!((ns_per_s + 10_000.0).abs() < 50.0, "{ns_per_s}");
         assert_eq!(clocks[1].drift.label().as_deref(), Some("linear, -10000 ns/s"));
         assert!(run.apart(&clocks) < 50, "{}", run.apart(&clocks));
@@ -429,13 +481,25 @@ mod tests {
     #[test]
     fn piecewise_drift() {
         let bent = |t: i64| if t < 30 * SECOND { t / 10_000 } else { 6_000_000 - t / 10_000 };
-        let run = Run::new(2, &everyone(400, 2, 3 * SECOND / 20), |r, t| if r == 1 { bent(t) } else { 0 });
+        let run = Run::new(
+            2,
+            &everyone(400, 2, 3 * SECOND / 20),
+            |r, t| if r == 1 { bent(t) } else { 0 },
+        );
         let clocks = run.align(&[Some(EPOCH); 2]);
-        assert!(matches!(&clocks[1].drift, Drift::Piecewise { points } if points.len() == 8), "{:?}", clocks[1].drift);
+        assert!(
+            matches!(&clocks[1].drift, Drift::Piecewise { points } if points.len() == 8),
+            "{:?}",
+            clocks[1].drift
+        );
         // 3 ms of drift; what is left lies around the bend, which falls between two points.
         assert!(clocks[1].residual_p95_ns.is_some_and(|ns| ns < 200_000), "{clocks:?}");
-        let constant =
-            stats::quantile(&(1..=400).map(|i| (bent(i * 3 * SECOND / 20) - 1_500_000).abs() as f64 / 2.0).collect::<Vec<_>>(), 0.95);
+        let constant = stats::quantile(
+            &(1..=400)
+                .map(|i| (bent(i * 3 * SECOND / 20) - 1_500_000).abs() as f64 / 2.0)
+                .collect::<Vec<_>>(),
+            0.95,
+        );
         assert!(constant.is_some_and(|ns| ns > 600_000.0), "{constant:?}");
     }
 
@@ -456,13 +520,17 @@ mod tests {
         let run = Run::new(3, &everyone(10, 3, SECOND), |r, _| [0, -77 * SECOND, 5_000][r]);
         let clocks = run.align(&[Some(EPOCH), None, Some(EPOCH)]);
         assert_eq!(run.apart(&clocks), 0);
-        assert_eq!(clocks.iter().map(RankClock::offset_ns).collect::<Vec<_>>(), [Some(2_500), None, Some(-2_500)]);
+        assert_eq!(
+            clocks.iter().map(RankClock::offset_ns).collect::<Vec<_>>(),
+            [Some(2_500), None, Some(-2_500)]
+        );
         // Nobody does: times still agree.
         let clocks = run.align(&[None; 3]);
         assert_eq!((run.apart(&clocks), clocks[0].offset_ns()), (0, None));
         assert!(clocks[0].comparable(&clocks[1]));
         // One report is in Unix time already, the other is not.
-        let normalised = Run::new(2, &everyone(10, 2, SECOND), |r, _| if r == 1 { EPOCH } else { 0 });
+        let normalised =
+            Run::new(2, &everyone(10, 2, SECOND), |r, _| if r == 1 { EPOCH } else { 0 });
         let clocks = normalised.align(&[Some(EPOCH), Some(0)]);
         assert_eq!((normalised.apart(&clocks), clocks[1].offset_ns()), (0, Some(0)));
     }
@@ -475,7 +543,8 @@ mod tests {
         assert_eq!((clocks[1].residual_p95_ns, clocks[1].collectives), (None, 0));
         assert!(!clocks[0].comparable(&clocks[1]), "hosts are not known");
         let lists: [&[Event]; 2] = [&[], &[]];
-        let origins = [Some(EPOCH), Some(EPOCH + 5)].map(|epoch_ns| Origin { epoch_ns, host: Some("node0".into()) });
+        let origins = [Some(EPOCH), Some(EPOCH + 5)]
+            .map(|epoch_ns| Origin { epoch_ns, host: Some("node0".into()) });
         let clocks = align(&lists, &origins, &[]);
         assert!(clocks[0].comparable(&clocks[1]));
         assert_eq!(clocks[1].common(10), EPOCH + 15);
@@ -491,7 +560,8 @@ mod tests {
         let hour = 3_600 * SECOND;
         let run = Run::new(4, &everyone(10, 2, SECOND), |r, _| if r == 1 { hour } else { 0 });
         let lists: Vec<&[Event]> = run.events.iter().map(Vec::as_slice).collect();
-        let origins = ["a", "b", "a", "b"].map(|host| Origin { epoch_ns: Some(EPOCH), host: Some(host.into()) });
+        let origins = ["a", "b", "a", "b"]
+            .map(|host| Origin { epoch_ns: Some(EPOCH), host: Some(host.into()) });
         let clocks = align(&lists, &origins, &run.matches);
         let now = |r: usize, own: i64| clocks[r].common(own);
         assert_eq!([now(0, 5), now(2, 5), now(3, hour + 5)], [now(1, hour + 5); 3]);
@@ -508,10 +578,18 @@ mod tests {
             run.events[0].push(of(CommOp::Broadcast, 5 * SECOND, 5 * SECOND + 10));
             run.events[1].push(of(CommOp::Broadcast, 5 * SECOND, 5 * SECOND + 900_000));
             let members = vec![(0, 4 + i), (1, 4 + i)];
-            run.matches.push(Match { members, method: Method::Communicator, step: None, role: None });
+            run.matches.push(Match {
+                members,
+                method: Method::Communicator,
+                step: None,
+                role: None,
+            });
         }
         let clocks = run.align(&[Some(EPOCH); 2]);
-        assert_eq!((clocks[1].offset_ns(), clocks[1].collectives, clocks[1].residual_p95_ns), (Some(0), 4, Some(0)));
+        assert_eq!(
+            (clocks[1].offset_ns(), clocks[1].collectives, clocks[1].residual_p95_ns),
+            (Some(0), 4, Some(0))
+        );
     }
 
     #[test]
@@ -520,7 +598,12 @@ mod tests {
         for (r, at) in [(0, i64::MAX), (1, i64::MIN)] {
             run.events[r].push(kernel(at, at));
         }
-        run.matches.push(Match { members: vec![(0, 3), (1, 3)], method: Method::Communicator, step: None, role: None });
+        run.matches.push(Match {
+            members: vec![(0, 3), (1, 3)],
+            method: Method::Communicator,
+            step: None,
+            role: None,
+        });
         let clocks = run.align(&[Some(i64::MAX), Some(i64::MIN)]);
         assert_eq!(clocks[0].collectives, 4);
         let _ = clocks[1].common(i64::MIN);

@@ -41,7 +41,8 @@ impl Communicators {
         if complete {
             for comm in list.values_mut() {
                 comm.n_ranks = Some(comm.users.len() as u32);
-                comm.by_number = comm.users.iter().enumerate().map(|(number, &r)| (number as i64, r)).collect();
+                comm.by_number =
+                    comm.users.iter().enumerate().map(|(number, &r)| (number as i64, r)).collect();
             }
         }
         let mut initialised: BTreeSet<u64> = BTreeSet::new();
@@ -55,7 +56,9 @@ impl Communicators {
                 comm.by_number.insert(i64::from(init.rank), r);
             }
         }
-        let assumed = world.is_none() && traces.len() > 1 && list.keys().any(|comm| !initialised.contains(comm));
+        let assumed = world.is_none()
+            && traces.len() > 1
+            && list.keys().any(|comm| !initialised.contains(comm));
         Communicators { list, everyone: complete.then_some(traces.len() as u32), assumed }
     }
 

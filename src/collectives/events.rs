@@ -143,17 +143,28 @@ pub fn events(trace: &RankTrace) -> Vec<Event> {
 fn bare(trace: &RankTrace, i: usize) -> Event {
     let ops = &trace.ops;
     let op = classify::op(trace.names.get(ops.name[i])).unwrap_or(CommOp::Other);
-    Event { launch: ops.launch[i], stream: ops.stream[i], name: ops.name[i], ..Event::new(op, ops.start[i], ops.end[i]) }
+    Event {
+        launch: ops.launch[i],
+        stream: ops.stream[i],
+        name: ops.name[i],
+        ..Event::new(op, ops.start[i], ops.end[i])
+    }
 }
 
 /// Adds the operations that one call launched.
 fn of_call(trace: &RankTrace, members: &[&NcclCall], indices: &[usize], list: &mut Vec<Event>) {
-    let (kernels, copies): (Vec<usize>, Vec<usize>) = indices.iter().partition(|&&i| trace.ops.name[i] != NameId::NONE);
+    let (kernels, copies): (Vec<usize>, Vec<usize>) =
+        indices.iter().partition(|&&i| trace.ops.name[i] != NameId::NONE);
     let named: Vec<Event> = kernels.iter().map(|&i| bare(trace, i)).collect();
     if named.len() == 1 {
         list.extend(named.into_iter().map(|event| with_members(trace, event, members)));
     } else if each_its_own(&named, members) {
-        list.extend(named.into_iter().zip(members).map(|(event, member)| with_members(trace, event, &[member])));
+        list.extend(
+            named
+                .into_iter()
+                .zip(members)
+                .map(|(event, member)| with_members(trace, event, &[member])),
+        );
     } else {
         // Which kernel carries which call is not known: none of them gets a size.
         list.extend(named);
@@ -165,13 +176,19 @@ fn of_call(trace: &RankTrace, members: &[&NcclCall], indices: &[usize], list: &m
 /// communicators (whose order of launch NCCL is free to choose) differ in their kernels.
 fn each_its_own(kernels: &[Event], members: &[&NcclCall]) -> bool {
     let expected: Vec<CommOp> = members.iter().map(|m| kernel_op(m.op)).collect();
-    let names_agree = kernels.len() == members.len() && kernels.iter().map(|k| kernel_op(Some(k.op))).eq(expected.iter().copied());
+    let names_agree = kernels.len() == members.len()
+        && kernels.iter().map(|k| kernel_op(Some(k.op))).eq(expected.iter().copied());
     let one_comm = members.iter().all(|m| m.comm == members[0].comm);
     names_agree && (one_comm || expected.iter().collect::<BTreeSet<_>>().len() == expected.len())
 }
 
 /// The copies of a copy-engine collective are one operation, from the first start to the last end.
-fn copies_as_one(trace: &RankTrace, copies: &[usize], members: &[&NcclCall], list: &mut Vec<Event>) {
+fn copies_as_one(
+    trace: &RankTrace,
+    copies: &[usize],
+    members: &[&NcclCall],
+    list: &mut Vec<Event>,
+) {
     let Some(&first) = copies.first() else { return };
     let mut event = bare(trace, first);
     event.end = copies.iter().map(|&i| trace.ops.end[i]).max().unwrap_or(event.end);
@@ -181,7 +198,9 @@ fn copies_as_one(trace: &RankTrace, copies: &[usize], members: &[&NcclCall], lis
 /// Sends and receives run in kernels called SendRecv, and so do the collectives that NCCL makes of them.
 fn kernel_op(op: Option<CommOp>) -> CommOp {
     match op {
-        Some(CommOp::Send | CommOp::Recv | CommOp::AllToAll | CommOp::Gather | CommOp::Scatter) => CommOp::SendRecv,
+        Some(CommOp::Send | CommOp::Recv | CommOp::AllToAll | CommOp::Gather | CommOp::Scatter) => {
+            CommOp::SendRecv
+        }
         Some(op) => op,
         None => CommOp::Other,
     }
@@ -196,7 +215,11 @@ fn with_members(trace: &RankTrace, mut event: Event, members: &[&NcclCall]) -> E
     event.operation = only.and_then(|call| call.operation);
     event.seq = only.and_then(|call| call.seq);
     let sum = |chosen: &dyn Fn(&NcclCall) -> bool| -> Option<u64> {
-        members.iter().filter(|m| chosen(m)).map(|m| m.bytes).try_fold(0u64, |sum, bytes| sum.checked_add(bytes?))
+        members
+            .iter()
+            .filter(|m| chosen(m))
+            .map(|m| m.bytes)
+            .try_fold(0u64, |sum, bytes| sum.checked_add(bytes?))
     };
     if members.iter().all(|m| matches!(m.op, Some(CommOp::Send | CommOp::Recv))) {
         let is = |op: CommOp| move |call: &NcclCall| call.op == Some(op);
@@ -204,8 +227,11 @@ fn with_members(trace: &RankTrace, mut event: Event, members: &[&NcclCall]) -> E
         event.receives = members.len() as u32 - event.sends;
         event.op = CommOp::SendRecv;
         // Both directions run at once: the larger one is what takes the time.
-        event.bytes = sum(&is(CommOp::Send)).zip(sum(&is(CommOp::Recv))).map(|(out, back)| out.max(back));
-        let partner = |m: &&NcclCall| Some(Partner { peer: m.peer?, sends: m.op == Some(CommOp::Send), bytes: m.bytes });
+        event.bytes =
+            sum(&is(CommOp::Send)).zip(sum(&is(CommOp::Recv))).map(|(out, back)| out.max(back));
+        let partner = |m: &&NcclCall| {
+            Some(Partner { peer: m.peer?, sends: m.op == Some(CommOp::Send), bytes: m.bytes })
+        };
         event.partners = members.iter().map(partner).collect::<Option<_>>().unwrap_or_default();
     } else if is_all_gather_v(trace, &event, members) {
         // Parts of unequal size have no size for each rank; equal ones, one from each root, are those of an AllGather.

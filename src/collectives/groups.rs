@@ -59,7 +59,8 @@ pub fn groups(measured: &[Measured], events: &[&[Event]], ranks: &[u32]) -> Vec<
         };
         by_key.entry(key).or_default().push(one);
     }
-    let mut list: Vec<(Ns, CollectiveGroup)> = by_key.into_iter().map(|(key, calls)| group(key, &calls, events)).collect();
+    let mut list: Vec<(Ns, CollectiveGroup)> =
+        by_key.into_iter().map(|(key, calls)| group(key, &calls, events)).collect();
     list.sort_by_key(|(total, _)| std::cmp::Reverse(*total));
     list.into_iter().map(|(_, group)| group).collect()
 }
@@ -67,7 +68,9 @@ pub fn groups(measured: &[Measured], events: &[&[Event]], ranks: &[u32]) -> Vec<
 /// Which of two members sends, if the other only receives: there and back are different things to wait for.
 fn sender(members: &[(usize, usize)], events: &[&[Event]]) -> Option<usize> {
     let &[(a, i), (b, j)] = members else { return None };
-    let one_way = |from: &Event, to: &Event| from.receives == 0 && to.sends == 0 && from.sends > 0 && to.receives > 0;
+    let one_way = |from: &Event, to: &Event| {
+        from.receives == 0 && to.sends == 0 && from.sends > 0 && to.receives > 0
+    };
     let (first, second) = (&events[a][i], &events[b][j]);
     one_way(first, second).then_some(a).or_else(|| one_way(second, first).then_some(b))
 }
@@ -103,8 +106,11 @@ fn group(key: Key, calls: &[&Measured], events: &[&[Event]]) -> (Ns, CollectiveG
             busbw.push(bus);
         }
     }
-    let source = calls.iter().flat_map(|c| &c.found.members).find_map(|&(r, e)| events[r][e].bytes_source);
-    let spreads = |f: fn(&Timing) -> Option<Ns>| calls.iter().filter_map(|c| f(&c.timing)).collect::<Vec<Ns>>();
+    let source =
+        calls.iter().flat_map(|c| &c.found.members).find_map(|&(r, e)| events[r][e].bytes_source);
+    let spreads = |f: fn(&Timing) -> Option<Ns>| {
+        calls.iter().filter_map(|c| f(&c.timing)).collect::<Vec<Ns>>()
+    };
     let total = transfers.iter().copied().fold(0, Ns::saturating_add);
     let group = CollectiveGroup {
         op: key.op.label().to_owned(),
@@ -115,7 +121,12 @@ fn group(key: Key, calls: &[&Measured], events: &[&[Event]]) -> (Ns, CollectiveG
         count: calls.len() as u64,
         transfer_ns: stats::median_i64(&transfers),
         transfer_p95_ns: stats::quantile_i64(&transfers, 0.95),
-        wait_ns: key.ranks.iter().zip(&waits).filter_map(|(&rank, list)| Some((rank, stats::median_i64(list)?))).collect(),
+        wait_ns: key
+            .ranks
+            .iter()
+            .zip(&waits)
+            .filter_map(|(&rank, list)| Some((rank, stats::median_i64(list)?)))
+            .collect(),
         algbw_gbs: stats::median(&algbw),
         busbw_gbs: stats::median(&busbw),
         no_bandwidth: busbw.is_empty().then(|| no_bandwidth(&key, calls, events, n_ranks)),
@@ -139,13 +150,20 @@ fn complete(key: &Key, n_ranks: Option<u32>) -> bool {
     key.op == CommOp::SendRecv || n_ranks.is_some_and(|n| n as usize == key.ranks.len())
 }
 
-fn no_bandwidth(key: &Key, calls: &[&Measured], events: &[&[Event]], n_ranks: Option<u32>) -> String {
+fn no_bandwidth(
+    key: &Key,
+    calls: &[&Measured],
+    events: &[&[Event]],
+    n_ranks: Option<u32>,
+) -> String {
     let members = || calls.iter().flat_map(|c| &c.found.members).map(|&(r, e)| &events[r][e]);
     let reason = if key.op == CommOp::Other {
         Untimed::Mixed.label()
     } else if key.bytes.is_none() {
         match (members().any(|e| e.bytes.is_some()), members().any(|e| e.members > 1)) {
-            (true, _) => "sizes differ between ranks, or are known on some only of a kernel with several operations",
+            (true, _) => {
+                "sizes differ between ranks, or are known on some only of a kernel with several operations"
+            }
             (false, true) => "one kernel carries several operations whose sizes are not all known",
             (false, false) => "the capture does not say how large the message is",
         }
@@ -207,8 +225,14 @@ struct Waits {
 
 /// Waiting of each rank in each step of the run, in its matched collectives of which waits are known: time that several of them wait
 /// at once counts once. A step without such a collective has no row. `compute` is when each rank computes.
-pub fn step_waits(measured: &[Measured], compute: &[SpanSet], steps: &[StepKey], ranks: &[u32]) -> Vec<StepWait> {
-    let index: HashMap<&StepKey, usize> = steps.iter().enumerate().map(|(i, key)| (key, i)).collect();
+pub fn step_waits(
+    measured: &[Measured],
+    compute: &[SpanSet],
+    steps: &[StepKey],
+    ranks: &[u32],
+) -> Vec<StepWait> {
+    let index: HashMap<&StepKey, usize> =
+        steps.iter().enumerate().map(|(i, key)| (key, i)).collect();
     let mut waits: BTreeMap<(usize, usize), Waits> = BTreeMap::new();
     for one in measured {
         let Some(&step) = one.step.as_ref().and_then(|key| index.get(key)) else { continue };
@@ -218,15 +242,20 @@ pub fn step_waits(measured: &[Measured], compute: &[SpanSet], steps: &[StepKey],
         let Some(last) = one.timing.last else { continue };
         let late = waits.entry((step, one.found.members[last].0)).or_default();
         late.last += 1;
-        for (position, &(r, _)) in one.found.members.iter().enumerate().filter(|(position, _)| *position != last) {
+        for (position, &(r, _)) in
+            one.found.members.iter().enumerate().filter(|(position, _)| *position != last)
+        {
             late.caused.entry(r).or_default().extend(one.waits.get(position));
         }
     }
-    let hidden = |r: usize, waits: &SpanSet| waits.spans().iter().map(|wait| compute[r].measure_in(*wait)).fold(0, Ns::saturating_add);
+    let hidden = |r: usize, waits: &SpanSet| {
+        waits.spans().iter().map(|wait| compute[r].measure_in(*wait)).fold(0, Ns::saturating_add)
+    };
     let exposed = |r: usize, waits: &SpanSet| waits.measure().saturating_sub(hidden(r, waits));
     let row = |((step, r), waits): ((usize, usize), Waits)| {
         let own = SpanSet::from_unsorted(waits.own);
-        let caused = waits.caused.into_iter().map(|(r, waits)| exposed(r, &SpanSet::from_unsorted(waits)));
+        let caused =
+            waits.caused.into_iter().map(|(r, waits)| exposed(r, &SpanSet::from_unsorted(waits)));
         StepWait {
             step,
             rank: ranks[r],

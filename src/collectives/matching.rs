@@ -54,7 +54,9 @@ impl Reason {
             Reason::Unequal => "counts, sizes or kernels differ between ranks",
             Reason::NoClock => "only clocks could tell, and those of the ranks cannot be compared",
             Reason::NotTogether => "they do not run at the same time on the ranks",
-            Reason::LeavesAlone => "the communicator is not known, and they end together on no other rank",
+            Reason::LeavesAlone => {
+                "the communicator is not known, and they end together on no other rank"
+            }
             Reason::OwnNumber => "the rank's own number in the communicator is not known",
             Reason::Chained => "one kernel works with several of another rank",
         }
@@ -143,9 +145,18 @@ pub struct Alone {
 
 impl Matching {
     /// Counts operations of rank `r` (its index) as alone.
-    fn leave(&mut self, ranks: &[RankEvents<'_>], reason: Reason, (r, count): (usize, usize), example: impl FnOnce() -> String) {
+    fn leave(
+        &mut self,
+        ranks: &[RankEvents<'_>],
+        reason: Reason,
+        (r, count): (usize, usize),
+        example: impl FnOnce() -> String,
+    ) {
         if count > 0 {
-            let alone = self.alone.entry(reason).or_insert_with(|| Alone { by_rank: BTreeMap::new(), example: example() });
+            let alone = self
+                .alone
+                .entry(reason)
+                .or_insert_with(|| Alone { by_rank: BTreeMap::new(), example: example() });
             *alone.by_rank.entry(ranks[r].rank).or_default() += count as u64;
         }
     }
@@ -161,7 +172,11 @@ impl Matching {
 
 /// Sorts the events of all ranks into buckets and matches what order decides. `named` is true if anchors name the same step
 /// on every rank: without, order proves nothing and every bucket stays open. Linear in the number of events, up to sorting.
-pub fn match_events(ranks: &[RankEvents<'_>], communicators: &Communicators, named: bool) -> Matching {
+pub fn match_events(
+    ranks: &[RankEvents<'_>],
+    communicators: &Communicators,
+    named: bool,
+) -> Matching {
     let mut result = Matching::default();
     if ranks.len() < 2 {
         return result;
@@ -178,13 +193,17 @@ pub fn match_events(ranks: &[RankEvents<'_>], communicators: &Communicators, nam
             let anchor = from(rank.anchors[i]);
             let key = match (event.operation, event.comm, event.seq) {
                 (Some(operation), ..) => Key::Operation(operation),
-                (None, Some(comm), Some(seq)) if event.partners.is_empty() => Key::Sequence(comm, event.op, seq),
+                (None, Some(comm), Some(seq)) if event.partners.is_empty() => {
+                    Key::Sequence(comm, event.op, seq)
+                }
                 (None, Some(_), _) if !event.partners.is_empty() => {
                     sends.push((r, i));
                     continue;
                 }
                 (None, Some(comm), _) => Key::Communicator(comm, event.op, anchor),
-                (None, None, _) => Key::Stream(roles[r].get(&event.stream).copied().unwrap_or(0), anchor),
+                (None, None, _) => {
+                    Key::Stream(roles[r].get(&event.stream).copied().unwrap_or(0), anchor)
+                }
             };
             let number = *numbers.entry(key).or_insert_with(|| {
                 keys.push(key);
@@ -196,7 +215,10 @@ pub fn match_events(ranks: &[RankEvents<'_>], communicators: &Communicators, nam
     join_sends(ranks, &sends, communicators, named, &mut result);
     entries.sort_unstable();
     for bucket in entries.chunk_by(|a, b| a.0 == b.0) {
-        let lists = bucket.chunk_by(|a, b| a.1 == b.1).map(|own| (own[0].1 as usize, own.iter().map(|e| e.2 as usize).collect())).collect();
+        let lists = bucket
+            .chunk_by(|a, b| a.1 == b.1)
+            .map(|own| (own[0].1 as usize, own.iter().map(|e| e.2 as usize).collect()))
+            .collect();
         by_order(ranks, Bucket { key: keys[bucket[0].0 as usize], lists }, named, &mut result);
     }
     split_streams(ranks, communicators, &mut result);
@@ -205,22 +227,32 @@ pub fn match_events(ranks: &[RankEvents<'_>], communicators: &Communicators, nam
 
 /// Splits matches of unknown communicator into groups of ranks that end them together.
 fn split_streams(ranks: &[RankEvents<'_>], communicators: &Communicators, result: &mut Matching) {
-    let (matches, alone) = streams::split(ranks, communicators.size(None), std::mem::take(&mut result.matches));
+    let (matches, alone) =
+        streams::split(ranks, communicators.size(None), std::mem::take(&mut result.matches));
     result.matches = matches;
     for (r, e) in alone {
         result.leave(ranks, Reason::LeavesAlone, (r, 1), || describe(&ranks[r].events[e]));
     }
 }
 
-fn join_sends(ranks: &[RankEvents<'_>], sends: &[(usize, usize)], communicators: &Communicators, named: bool, result: &mut Matching) {
-    let anchor = |(r, e): (usize, usize)| if named { ranks[r].anchors[e] } else { Anchor::Anywhere };
+fn join_sends(
+    ranks: &[RankEvents<'_>],
+    sends: &[(usize, usize)],
+    communicators: &Communicators,
+    named: bool,
+    result: &mut Matching,
+) {
+    let anchor =
+        |(r, e): (usize, usize)| if named { ranks[r].anchors[e] } else { Anchor::Anywhere };
     let found = pairs::join(ranks, sends, communicators, anchor);
     for members in found.groups {
         let step = common_step(ranks, &members);
         result.matches.push(Match { members, method: Method::Communicator, step, role: None });
     }
     for ((r, e), reason) in found.alone {
-        result.leave(ranks, reason, (r, 1), || format!("{} of rank {}", describe(&ranks[r].events[e]), ranks[r].rank));
+        result.leave(ranks, reason, (r, 1), || {
+            format!("{} of rank {}", describe(&ranks[r].events[e]), ranks[r].rank)
+        });
     }
 }
 
@@ -240,11 +272,17 @@ fn describe(event: &Event) -> String {
 fn by_order(ranks: &[RankEvents<'_>], bucket: Bucket, named: bool, result: &mut Matching) {
     let (method, role, counted) = match bucket.key {
         Key::Operation(_) | Key::Sequence(..) => (Method::OperationId, None, false),
-        Key::Communicator(_, _, anchor) => (Method::Communicator, None, anchor == Anchor::Anywhere || !named),
-        Key::Stream(role, anchor) => (Method::StreamOrder, Some(role), anchor == Anchor::Anywhere || !named),
+        Key::Communicator(_, _, anchor) => {
+            (Method::Communicator, None, anchor == Anchor::Anywhere || !named)
+        }
+        Key::Stream(role, anchor) => {
+            (Method::StreamOrder, Some(role), anchor == Anchor::Anywhere || !named)
+        }
     };
     if let [(r, only)] = bucket.lists.as_slice() {
-        return result.leave(ranks, Reason::Absent, (*r, only.len()), || describe(&ranks[*r].events[only[0]]));
+        return result.leave(ranks, Reason::Absent, (*r, only.len()), || {
+            describe(&ranks[*r].events[only[0]])
+        });
     }
     if counted {
         return result.open.push(bucket);
@@ -252,7 +290,9 @@ fn by_order(ranks: &[RankEvents<'_>], bucket: Bucket, named: bool, result: &mut 
     // Ranks whose operations are alike, in order of their first rank. Without a communicator there may be several groups.
     let mut classes: Vec<Vec<usize>> = Vec::new();
     for l in 0..bucket.lists.len() {
-        let same = |class: &&mut Vec<usize>| alike(ranks, bucket.key, &bucket.lists[class[0]], &bucket.lists[l]);
+        let same = |class: &&mut Vec<usize>| {
+            alike(ranks, bucket.key, &bucket.lists[class[0]], &bucket.lists[l])
+        };
         match classes.iter_mut().find(same) {
             Some(class) => class.push(l),
             None => classes.push(vec![l]),
@@ -271,7 +311,8 @@ fn by_order(ranks: &[RankEvents<'_>], bucket: Bucket, named: bool, result: &mut 
             continue;
         }
         for k in 0..bucket.lists[class[0]].1.len() {
-            let members: Vec<(usize, usize)> = class.iter().map(|&l| (bucket.lists[l].0, bucket.lists[l].1[k])).collect();
+            let members: Vec<(usize, usize)> =
+                class.iter().map(|&l| (bucket.lists[l].0, bucket.lists[l].1[k])).collect();
             let step = common_step(ranks, &members);
             result.matches.push(Match { members, method, step, role });
         }
@@ -279,8 +320,14 @@ fn by_order(ranks: &[RankEvents<'_>], bucket: Bucket, named: bool, result: &mut 
 }
 
 /// True if both lists are equally long and each operation can be its counterpart.
-fn alike(ranks: &[RankEvents<'_>], key: Key, a: &(usize, Vec<usize>), b: &(usize, Vec<usize>)) -> bool {
-    a.1.len() == b.1.len() && a.1.iter().zip(&b.1).all(|(&x, &y)| can_be_same(ranks, key, (a.0, x), (b.0, y)))
+fn alike(
+    ranks: &[RankEvents<'_>],
+    key: Key,
+    a: &(usize, Vec<usize>),
+    b: &(usize, Vec<usize>),
+) -> bool {
+    a.1.len() == b.1.len()
+        && a.1.iter().zip(&b.1).all(|(&x, &y)| can_be_same(ranks, key, (a.0, x), (b.0, y)))
 }
 
 /// Sizes must agree where both are known, and without a communicator kernel names too.
@@ -297,22 +344,40 @@ fn can_be_same(ranks: &[RankEvents<'_>], key: Key, a: (usize, usize), b: (usize,
 /// `AllReduce in "Batch 7": 12 on rank 0, 11 on rank 1`.
 fn counts(ranks: &[RankEvents<'_>], bucket: &Bucket) -> String {
     const SHOWN: usize = 4;
-    let what = bucket.lists.first().and_then(|(r, list)| Some(describe(ranks[*r].events.get(*list.first()?)?)));
-    let shown: Vec<String> =
-        bucket.lists.iter().take(SHOWN).map(|(r, list)| format!("{} on rank {}", list.len(), ranks[*r].rank)).collect();
+    let what = bucket
+        .lists
+        .first()
+        .and_then(|(r, list)| Some(describe(ranks[*r].events.get(*list.first()?)?)));
+    let shown: Vec<String> = bucket
+        .lists
+        .iter()
+        .take(SHOWN)
+        .map(|(r, list)| format!("{} on rank {}", list.len(), ranks[*r].rank))
+        .collect();
     let more = if bucket.lists.len() > SHOWN { ", ..." } else { "" };
     format!("{}: {}{more}", what.unwrap_or_default(), shown.join(", "))
 }
 
 /// Decides the open buckets by clocks: what runs at the same time on every rank is the same operation.
-pub fn by_clock(ranks: &[RankEvents<'_>], communicators: &Communicators, clocks: &[RankClock], open: &[Bucket], result: &mut Matching) {
+pub fn by_clock(
+    ranks: &[RankEvents<'_>],
+    communicators: &Communicators,
+    clocks: &[RankClock],
+    open: &[Bucket],
+    result: &mut Matching,
+) {
     for bucket in open {
         by_clock_in(ranks, clocks, bucket, result);
     }
     split_streams(ranks, communicators, result);
 }
 
-fn by_clock_in(ranks: &[RankEvents<'_>], clocks: &[RankClock], bucket: &Bucket, result: &mut Matching) {
+fn by_clock_in(
+    ranks: &[RankEvents<'_>],
+    clocks: &[RankClock],
+    bucket: &Bucket,
+    result: &mut Matching,
+) {
     let lists = &bucket.lists;
     let role = if let Key::Stream(role, _) = bucket.key { Some(role) } else { None };
     let first = lists[0].0;
@@ -325,10 +390,15 @@ fn by_clock_in(ranks: &[RankEvents<'_>], clocks: &[RankClock], bucket: &Bucket, 
         Some((clocks[*r].common(event.start), clocks[*r].common(event.end)))
     };
     // The heads of all lists: if they overlap they are one operation, else those that end before another begins are alone.
-    while let Some(heads) = (0..lists.len()).map(|l| span(l, next[l])).collect::<Option<Vec<_>>>().filter(|_| known) {
+    while let Some(heads) =
+        (0..lists.len()).map(|l| span(l, next[l])).collect::<Option<Vec<_>>>().filter(|_| known)
+    {
         let latest_start = heads.iter().map(|h| h.0).max().unwrap_or(0);
-        let members: Vec<(usize, usize)> = lists.iter().zip(&next).map(|((r, list), &k)| (*r, list[k])).collect();
-        if heads.iter().all(|h| h.1 > latest_start) && members.iter().all(|&m| can_be_same(ranks, bucket.key, members[0], m)) {
+        let members: Vec<(usize, usize)> =
+            lists.iter().zip(&next).map(|((r, list), &k)| (*r, list[k])).collect();
+        if heads.iter().all(|h| h.1 > latest_start)
+            && members.iter().all(|&m| can_be_same(ranks, bucket.key, members[0], m))
+        {
             let step = common_step(ranks, &members);
             result.matches.push(Match { members, method: Method::Clock, step, role });
             next.iter_mut().for_each(|n| *n += 1);
@@ -337,7 +407,11 @@ fn by_clock_in(ranks: &[RankEvents<'_>], clocks: &[RankClock], bucket: &Bucket, 
         }
         let over: Vec<usize> = (0..heads.len()).filter(|&l| heads[l].1 <= latest_start).collect();
         let earliest = (0..heads.len()).min_by_key(|&l| (heads[l].1, l)).unwrap_or(0);
-        if over.is_empty() { next[earliest] += 1 } else { over.into_iter().for_each(|l| next[l] += 1) }
+        if over.is_empty() {
+            next[earliest] += 1
+        } else {
+            over.into_iter().for_each(|l| next[l] += 1)
+        }
     }
     let equal = lists.iter().all(|(_, list)| list.len() == lists[0].1.len());
     let reason = match (known, equal) {
@@ -345,7 +419,9 @@ fn by_clock_in(ranks: &[RankEvents<'_>], clocks: &[RankClock], bucket: &Bucket, 
         (true, true) => Reason::NotTogether,
         (true, false) => Reason::Unequal,
     };
-    lists.iter().for_each(|(r, list)| result.leave(ranks, reason, (*r, list.len() - matched), || counts(ranks, bucket)));
+    lists.iter().for_each(|(r, list)| {
+        result.leave(ranks, reason, (*r, list.len() - matched), || counts(ranks, bucket))
+    });
 }
 
 /// Times further apart than this many residuals, and this long, contradict a match, ns.
@@ -359,13 +435,20 @@ const SENT_APART_PART: i64 = 4;
 
 /// Takes apart matches whose members surely did not run at the same time although ranks leave them together, and those that
 /// nothing but a stream's order holds together: sends and receives look alike, those of two pairs too. True if there were any.
-pub fn check(ranks: &[RankEvents<'_>], communicators: &Communicators, clocks: &[RankClock], result: &mut Matching) -> bool {
+pub fn check(
+    ranks: &[RankEvents<'_>],
+    communicators: &Communicators,
+    clocks: &[RankClock],
+    result: &mut Matching,
+) -> bool {
     let two_ranks = communicators.size(None) == Some(2);
     let apart = |m: &Match| {
         let events = || m.members.iter().map(|&(r, e)| (&clocks[r], &ranks[r].events[e]));
         let first = &clocks[m.members[0].0];
-        let latest_start = events().map(|(clock, event)| clock.common(event.start)).max().unwrap_or(0);
-        let earliest_end = events().map(|(clock, event)| clock.common(event.end)).min().unwrap_or(0);
+        let latest_start =
+            events().map(|(clock, event)| clock.common(event.start)).max().unwrap_or(0);
+        let earliest_end =
+            events().map(|(clock, event)| clock.common(event.end)).min().unwrap_or(0);
         let between = latest_start.saturating_sub(earliest_end);
         let doubt = events().filter_map(|(clock, _)| clock.residual_p95_ns).max().unwrap_or(0);
         if events().any(|(clock, _)| !clock.comparable(first)) {
@@ -375,7 +458,8 @@ pub fn check(ranks: &[RankEvents<'_>], communicators: &Communicators, clocks: &[
         } else if between >= 0 {
             m.role.is_some() && !two_ranks
         } else {
-            let latest_end = events().map(|(clock, event)| clock.common(event.end)).max().unwrap_or(0);
+            let latest_end =
+                events().map(|(clock, event)| clock.common(event.end)).max().unwrap_or(0);
             let shortest = events().map(|(_, event)| event.duration()).min().unwrap_or(0);
             let close = SENT_APART_NS.max(shortest / SENT_APART_PART).saturating_add(doubt);
             m.role.is_some()
@@ -383,10 +467,13 @@ pub fn check(ranks: &[RankEvents<'_>], communicators: &Communicators, clocks: &[
                 && latest_end.saturating_sub(earliest_end) > close
         }
     };
-    let (wrong, right): (Vec<Match>, Vec<Match>) = std::mem::take(&mut result.matches).into_iter().partition(apart);
+    let (wrong, right): (Vec<Match>, Vec<Match>) =
+        std::mem::take(&mut result.matches).into_iter().partition(apart);
     result.matches = right;
     for m in &wrong {
-        m.members.iter().for_each(|&(r, e)| result.leave(ranks, Reason::NotTogether, (r, 1), || describe(&ranks[r].events[e])));
+        m.members.iter().for_each(|&(r, e)| {
+            result.leave(ranks, Reason::NotTogether, (r, 1), || describe(&ranks[r].events[e]))
+        });
     }
     !wrong.is_empty()
 }

@@ -42,7 +42,12 @@ struct Ends {
 }
 
 /// Joins the given events, which all carry sends and receives on a known communicator.
-pub fn join(ranks: &[RankEvents<'_>], events: &[Node], communicators: &Communicators, anchor: impl Fn(Node) -> Anchor) -> Found {
+pub fn join(
+    ranks: &[RankEvents<'_>],
+    events: &[Node],
+    communicators: &Communicators,
+    anchor: impl Fn(Node) -> Anchor,
+) -> Found {
     let mut found = Found::default();
     let mut directions: BTreeMap<Direction, Ends> = BTreeMap::new();
     let mut sets = Sets::default();
@@ -65,8 +70,10 @@ pub fn join(ranks: &[RankEvents<'_>], events: &[Node], communicators: &Communica
                 continue;
             }
             let (from, to) = if partner.sends { (node.0, peer) } else { (peer, node.0) };
-            let ends = directions.entry(Direction { comm, from, to, anchor: anchor(node) }).or_default();
-            if partner.sends { &mut ends.sends } else { &mut ends.receives }.push((node, partner.bytes));
+            let ends =
+                directions.entry(Direction { comm, from, to, anchor: anchor(node) }).or_default();
+            if partner.sends { &mut ends.sends } else { &mut ends.receives }
+                .push((node, partner.bytes));
         }
     }
     for ends in directions.values() {
@@ -74,7 +81,11 @@ pub fn join(ranks: &[RankEvents<'_>], events: &[Node], communicators: &Communica
         if bytes(&ends.sends) == bytes(&ends.receives) {
             ends.sends.iter().zip(&ends.receives).for_each(|(a, b)| sets.join(a.0, b.0));
         } else {
-            let reason = if ends.sends.is_empty() || ends.receives.is_empty() { Reason::Absent } else { Reason::Unequal };
+            let reason = if ends.sends.is_empty() || ends.receives.is_empty() {
+                Reason::Absent
+            } else {
+                Reason::Unequal
+            };
             why.extend(ends.sends.iter().chain(&ends.receives).map(|end| (end.0, reason)));
         }
     }

@@ -49,7 +49,11 @@ pub fn roles(ranks: &[RankEvents<'_>]) -> Vec<HashMap<u32, u32>> {
 /// ```
 ///
 /// A run of two ranks (`everyone`) has no groups to tell apart.
-pub fn split(ranks: &[RankEvents<'_>], everyone: Option<u32>, matches: Vec<Match>) -> (Vec<Match>, Vec<(usize, usize)>) {
+pub fn split(
+    ranks: &[RankEvents<'_>],
+    everyone: Option<u32>,
+    matches: Vec<Match>,
+) -> (Vec<Match>, Vec<(usize, usize)>) {
     if everyone == Some(2) {
         return (matches, Vec::new());
     }
@@ -59,7 +63,8 @@ pub fn split(ranks: &[RankEvents<'_>], everyone: Option<u32>, matches: Vec<Match
             by_role.entry(role).or_default().push(m);
         }
     }
-    let groups: BTreeMap<u32, Vec<usize>> = by_role.into_iter().map(|(role, list)| (role, leaders(ranks, &list))).collect();
+    let groups: BTreeMap<u32, Vec<usize>> =
+        by_role.into_iter().map(|(role, list)| (role, leaders(ranks, &list))).collect();
     let mut whole = Vec::with_capacity(matches.len());
     let mut alone = Vec::new();
     for m in matches {
@@ -84,7 +89,8 @@ pub fn split(ranks: &[RankEvents<'_>], everyone: Option<u32>, matches: Vec<Match
 /// For each rank the first rank of its group.
 fn leaders(ranks: &[RankEvents<'_>], matches: &[&Match]) -> Vec<usize> {
     // Of operations that ranks leave together; of others only if there are none.
-    let together = |m: &&&Match| m.members.iter().all(|&(r, e)| ranks[r].events[e].leaves_together());
+    let together =
+        |m: &&&Match| m.members.iter().all(|&(r, e)| ranks[r].events[e].leaves_together());
     let mut used: Vec<&Match> = matches.iter().filter(together).copied().collect();
     let few_are_enough = !used.is_empty();
     if used.is_empty() {
@@ -93,12 +99,15 @@ fn leaders(ranks: &[RankEvents<'_>], matches: &[&Match]) -> Vec<usize> {
     let mut ends: Vec<Vec<End>> = vec![Vec::new(); ranks.len()];
     used.sort_by_key(|m| (ranks[m.members[0].0].events[m.members[0].1].start, m.members[0]));
     for (k, m) in used.iter().enumerate() {
-        m.members.iter().for_each(|&(r, e)| ends[r].push((k, ranks[r].events[e].end, ranks[r].events[e].duration())));
+        m.members.iter().for_each(|&(r, e)| {
+            ends[r].push((k, ranks[r].events[e].end, ranks[r].events[e].duration()))
+        });
     }
     let mut leader: Vec<usize> = (0..ranks.len()).collect();
     for r in 0..ranks.len() {
-        if let Some(first) =
-            (0..r).filter(|&s| leader[s] == s && !ends[s].is_empty()).find(|&s| end_together(&ends[s], &ends[r], few_are_enough))
+        if let Some(first) = (0..r)
+            .filter(|&s| leader[s] == s && !ends[s].is_empty())
+            .find(|&s| end_together(&ends[s], &ends[r], few_are_enough))
         {
             leader[r] = first;
         }
@@ -120,8 +129,10 @@ fn end_together(a: &[End], b: &[End], few_are_enough: bool) -> bool {
             durations.push(duration.min(other.2));
         }
     }
-    let changes: Vec<i64> = distances.windows(2).map(|pair| pair[1].saturating_sub(pair[0]).saturating_abs()).collect();
-    let close = stats::median_i64(&durations).map_or(TOGETHER_NS, |duration| TOGETHER_NS.max(duration / TOGETHER_PART));
+    let changes: Vec<i64> =
+        distances.windows(2).map(|pair| pair[1].saturating_sub(pair[0]).saturating_abs()).collect();
+    let close = stats::median_i64(&durations)
+        .map_or(TOGETHER_NS, |duration| TOGETHER_NS.max(duration / TOGETHER_PART));
     match distances.len() {
         few if few < FEWEST => few_are_enough,
         _ => stats::median_i64(&changes).is_some_and(|change| change <= close),

@@ -49,9 +49,13 @@ pub fn rough(ranks: &[RankEvents<'_>], buckets: &[Bucket], origins: &[Origin]) -
         while let Some(&known) = placed.get(next) {
             next += 1;
             let corrected = bases[known].unwrap_or(0).saturating_sub(epoch(known));
-            let open: Vec<usize> = (root + 1..ranks.len()).filter(|&r| bases[r].is_none() && failed[r] < ATTEMPTS).collect();
-            let both = |r: usize| origins[r].epoch_ns.is_some() && origins[known].epoch_ns.is_some();
-            let votes: Vec<Vote> = open.par_iter().map(|&r| vote(&marks[known], &marks[r], both(r))).collect();
+            let open: Vec<usize> = (root + 1..ranks.len())
+                .filter(|&r| bases[r].is_none() && failed[r] < ATTEMPTS)
+                .collect();
+            let both =
+                |r: usize| origins[r].epoch_ns.is_some() && origins[known].epoch_ns.is_some();
+            let votes: Vec<Vote> =
+                open.par_iter().map(|&r| vote(&marks[known], &marks[r], both(r))).collect();
             for (r, vote) in open.into_iter().zip(votes) {
                 match vote {
                     Vote::Shift(shift) => {
@@ -65,7 +69,11 @@ pub fn rough(ranks: &[RankEvents<'_>], buckets: &[Bucket], origins: &[Origin]) -
             }
         }
     }
-    bases.into_iter().zip(linked).map(|(base, linked)| RankClock::shifted(base.unwrap_or(0), linked)).collect()
+    bases
+        .into_iter()
+        .zip(linked)
+        .map(|(base, linked)| RankClock::shifted(base.unwrap_or(0), linked))
+        .collect()
 }
 
 /// Marks of each rank on its own epoch, in order.
@@ -80,7 +88,8 @@ fn marks(ranks: &[RankEvents<'_>], buckets: &[Bucket], origins: &[Origin]) -> Ve
                 if event.leaves_together() {
                     let next = kinds.len();
                     let kind = *kinds.entry((b, event.bytes)).or_insert(next);
-                    marks[*r].push((event.end.saturating_add(origins[*r].epoch_ns.unwrap_or(0)), kind));
+                    marks[*r]
+                        .push((event.end.saturating_add(origins[*r].epoch_ns.unwrap_or(0)), kind));
                 }
             }
         }
@@ -106,10 +115,15 @@ fn vote(known: &[Mark], other: &[Mark], epochs: bool) -> Vote {
     if shared.is_empty() {
         return Vote::Strangers;
     }
-    let of_both = |marks: &[Mark]| marks.iter().filter(|m| shared.contains(&m.1)).copied().collect::<Vec<Mark>>();
+    let of_both = |marks: &[Mark]| {
+        marks.iter().filter(|m| shared.contains(&m.1)).copied().collect::<Vec<Mark>>()
+    };
     let (known, other) = (of_both(known), of_both(other));
     let ranges = if epochs { &RANGES_NS[..] } else { &RANGES_NS[2..] };
-    ranges.iter().find_map(|&range| shift_within(&known, &other, range)).map_or(Vote::Nothing, Vote::Shift)
+    ranges
+        .iter()
+        .find_map(|&range| shift_within(&known, &other, range))
+        .map_or(Vote::Nothing, Vote::Shift)
 }
 
 fn shift_within(known: &[Mark], other: &[Mark], range: i64) -> Option<i64> {
@@ -125,13 +139,21 @@ fn shift_within(known: &[Mark], other: &[Mark], range: i64) -> Option<i64> {
     // Those that the first rank captured too.
     let (first, last) = (known.first()?.0, known.last()?.0);
     let at = |end: i64| end.saturating_add(best);
-    let possible =
-        voters.iter().filter(|m| at(m.0) >= first.saturating_sub(TOGETHER_NS) && at(m.0) <= last.saturating_add(TOGETHER_NS)).count();
+    let possible = voters
+        .iter()
+        .filter(|m| {
+            at(m.0) >= first.saturating_sub(TOGETHER_NS)
+                && at(m.0) <= last.saturating_add(TOGETHER_NS)
+        })
+        .count();
     let agree = voters
         .iter()
         .filter(|m| {
             let from = known.partition_point(|k| k.0 < at(m.0).saturating_sub(TOGETHER_NS));
-            known[from..].iter().take_while(|k| k.0 <= at(m.0).saturating_add(TOGETHER_NS)).any(|k| k.1 == m.1)
+            known[from..]
+                .iter()
+                .take_while(|k| k.0 <= at(m.0).saturating_add(TOGETHER_NS))
+                .any(|k| k.1 == m.1)
         })
         .count();
     let enough = agree >= FEWEST.min(known.len()).min(other.len());
@@ -148,7 +170,9 @@ fn most_votes(sorted: &[i64]) -> Option<i64> {
         }
         let middle = sorted[first + (last - first) / 2];
         let candidate = (last - first + 1, middle.unsigned_abs(), middle);
-        if best.is_none_or(|b| (candidate.0, std::cmp::Reverse(candidate.1)) > (b.0, std::cmp::Reverse(b.1))) {
+        if best.is_none_or(|b| {
+            (candidate.0, std::cmp::Reverse(candidate.1)) > (b.0, std::cmp::Reverse(b.1))
+        }) {
             best = Some(candidate);
         }
     }
@@ -161,5 +185,8 @@ fn voters(marks: &[Mark]) -> Vec<Mark> {
         return marks.to_vec();
     }
     let middle = (marks.len() - RUN) / 2;
-    [0, middle, marks.len() - RUN].into_iter().flat_map(|from| marks[from..from + RUN].iter().copied()).collect()
+    [0, middle, marks.len() - RUN]
+        .into_iter()
+        .flat_map(|from| marks[from..from + RUN].iter().copied())
+        .collect()
 }

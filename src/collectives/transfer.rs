@@ -55,13 +55,18 @@ pub fn timing(m: &Match, events: &[&[Event]], clocks: &[RankClock]) -> Timing {
     let clock = |position: usize| &clocks[m.members[position].0];
     let comparable = (1..members.len()).all(|position| clock(position).comparable(clock(0)));
     let common = |at: fn(&Event) -> Ns| -> Option<Extremes> {
-        let times = members.iter().enumerate().map(|(position, event)| clock(position).common(at(event)));
+        let times =
+            members.iter().enumerate().map(|(position, event)| clock(position).common(at(event)));
         comparable.then(|| Extremes::of(times)).flatten()
     };
     let (starts, ends) = (common(|e| e.start), common(|e| e.end));
     // What remains between two clocks is also how far their ranks are from leaving together, which bounds what durations say.
-    let doubt =
-        |a: usize, b: usize| clock(a).residual_p95_ns.zip(clock(b).residual_p95_ns).map_or(UNTESTED_NS, |(a, b)| a.saturating_add(b));
+    let doubt = |a: usize, b: usize| {
+        clock(a)
+            .residual_p95_ns
+            .zip(clock(b).residual_p95_ns)
+            .map_or(UNTESTED_NS, |(a, b)| a.saturating_add(b))
+    };
     let mut timing = Timing {
         transfer: Err(Untimed::NoClock),
         wait_ns: Vec::new(),
@@ -90,7 +95,9 @@ pub fn timing(m: &Match, events: &[&[Event]], clocks: &[RankClock]) -> Timing {
         // Copies of a copy-engine collective do not wait for each other.
         if members.iter().all(|event| event.is_kernel()) {
             let start = |position: usize| clock(position).common(members[position].start);
-            timing.wait_ns = (0..members.len()).map(|position| starts.latest.saturating_sub(start(position))).collect();
+            timing.wait_ns = (0..members.len())
+                .map(|position| starts.latest.saturating_sub(start(position)))
+                .collect();
             timing.order(doubt);
             // Sums of many waits that clocks do not tell from none would be a wait.
             let last = timing.wait_ns.iter().position(|&wait| wait == 0).unwrap_or(0);
@@ -109,7 +116,8 @@ impl Timing {
     fn order(&mut self, doubt: impl Fn(usize, usize) -> Ns) {
         let mut order: Vec<usize> = (0..self.wait_ns.len()).collect();
         order.sort_by_key(|&position| (self.wait_ns[position], position));
-        let apart = |a: usize, b: usize| (self.wait_ns[b] - self.wait_ns[a] > doubt(a, b)).then_some(());
+        let apart =
+            |a: usize, b: usize| (self.wait_ns[b] - self.wait_ns[a] > doubt(a, b)).then_some(());
         if let [last, next, ..] = order.as_slice() {
             self.last = apart(*last, *next).map(|()| *last);
         }
@@ -130,7 +138,12 @@ impl Extremes {
     fn of(mut times: impl Iterator<Item = Ns>) -> Option<Extremes> {
         let first = times.next()?;
         let start = Extremes { earliest: first, latest: first };
-        Some(times.fold(start, |e, t| Extremes { earliest: e.earliest.min(t), latest: e.latest.max(t) }))
+        Some(
+            times.fold(start, |e, t| Extremes {
+                earliest: e.earliest.min(t),
+                latest: e.latest.max(t),
+            }),
+        )
     }
 
     fn spread(self) -> Ns {
@@ -159,7 +172,12 @@ mod tests {
     fn measure(events: [Event; 2], doubt: Option<Ns>) -> Timing {
         let mut clocks = [RankClock::shifted(0, 0), RankClock::shifted(0, 0)];
         clocks.iter_mut().for_each(|clock| clock.residual_p95_ns = doubt);
-        let m = Match { members: vec![(0, 0), (1, 0)], method: Method::Communicator, step: None, role: None };
+        let m = Match {
+            members: vec![(0, 0), (1, 0)],
+            method: Method::Communicator,
+            step: None,
+            role: None,
+        };
         timing(&m, &[&events[..1], &events[1..]], &clocks)
     }
 
@@ -178,7 +196,10 @@ mod tests {
         let events = || [kernel(100, 500), kernel(300, 500)];
         // 200 ns of skew, and two clocks that are each good to half of that.
         assert_eq!(measure(events(), Some(99)).last, Some(1));
-        assert_eq!((measure(events(), Some(100)).last, measure(events(), Some(100)).wait_ns), (None, vec![200, 0]));
+        assert_eq!(
+            (measure(events(), Some(100)).last, measure(events(), Some(100)).wait_ns),
+            (None, vec![200, 0])
+        );
         // Nothing tested the clocks: only a skew that no clock explains is an order.
         assert_eq!(measure(events(), None).last, None);
         assert_eq!(measure([kernel(100, 90_000), kernel(80_000, 90_000)], None).last, Some(1));
@@ -191,7 +212,12 @@ mod tests {
     fn last_and_first_must_each_stand_apart() {
         let mut clocks = vec![RankClock::shifted(0, 0); 3];
         clocks.iter_mut().for_each(|clock| clock.residual_p95_ns = Some(2));
-        let m = Match { members: vec![(0, 0), (1, 0), (2, 0)], method: Method::Communicator, step: None, role: None };
+        let m = Match {
+            members: vec![(0, 0), (1, 0), (2, 0)],
+            method: Method::Communicator,
+            step: None,
+            role: None,
+        };
         let events = [kernel(100, 500), kernel(102, 500), kernel(400, 500)];
         let timing = timing(&m, &[&events[..1], &events[1..2], &events[2..]], &clocks);
         assert_eq!((timing.last, timing.first), (Some(2), None));
@@ -203,31 +229,53 @@ mod tests {
     // The root was in it 50 ns before the other, which is a wait if the clocks are good enough to see it.
     #[test]
     fn ranks_that_do_not_leave_together_are_timed_by_the_clock() {
-        let on_time = measure([of(CommOp::Broadcast, 100, 200), of(CommOp::Broadcast, 150, 260)], Some(1));
+        let on_time =
+            measure([of(CommOp::Broadcast, 100, 200), of(CommOp::Broadcast, 150, 260)], Some(1));
         assert_eq!((on_time.transfer, on_time.wait_ns.as_slice()), (Ok(110), &[50, 0][..]));
-        assert_eq!((on_time.last, on_time.first, on_time.leave_spread_ns), (Some(1), Some(0), None));
+        assert_eq!(
+            (on_time.last, on_time.first, on_time.leave_spread_ns),
+            (Some(1), Some(0), None)
+        );
         for doubt in [Some(25), None] {
-            let unsure = measure([of(CommOp::Broadcast, 100, 200), of(CommOp::Broadcast, 150, 260)], doubt);
-            assert_eq!((unsure.transfer, unsure.wait_ns.as_slice(), unsure.last), (Ok(110), &[0, 0][..], None), "{doubt:?}");
+            let unsure =
+                measure([of(CommOp::Broadcast, 100, 200), of(CommOp::Broadcast, 150, 260)], doubt);
+            assert_eq!(
+                (unsure.transfer, unsure.wait_ns.as_slice(), unsure.last),
+                (Ok(110), &[0, 0][..], None),
+                "{doubt:?}"
+            );
         }
-        let buffered = measure([of(CommOp::Broadcast, 100, 200), of(CommOp::Broadcast, 200, 260)], Some(1));
-        assert_eq!((buffered.transfer, buffered.wait_ns.len(), buffered.last), (Err(Untimed::Buffered), 0, None));
+        let buffered =
+            measure([of(CommOp::Broadcast, 100, 200), of(CommOp::Broadcast, 200, 260)], Some(1));
+        assert_eq!(
+            (buffered.transfer, buffered.wait_ns.len(), buffered.last),
+            (Err(Untimed::Buffered), 0, None)
+        );
     }
 
     // sender           [8000 8195)
     // receiver  [0          8208)   in the kernel for 8.2 us, of which the data takes 208 ns
     #[test]
     fn a_receiver_waits_for_its_sender() {
-        let timing = measure([of(CommOp::SendRecv, 8000, 8195), of(CommOp::SendRecv, 0, 8208)], Some(10));
+        let timing =
+            measure([of(CommOp::SendRecv, 8000, 8195), of(CommOp::SendRecv, 0, 8208)], Some(10));
         assert_eq!((timing.transfer, timing.wait_ns.as_slice()), (Ok(208), &[0, 8000][..]));
-        assert_eq!((timing.last, timing.first, timing.arrival_spread_ns), (Some(0), Some(1), Some(8000)));
+        assert_eq!(
+            (timing.last, timing.first, timing.arrival_spread_ns),
+            (Some(0), Some(1), Some(8000))
+        );
     }
 
     #[test]
     fn nothing_is_timed_that_is_not_one_operation_on_one_clock() {
         let mixed = measure([kernel(100, 500), of(CommOp::Broadcast, 100, 500)], Some(1));
         assert_eq!((mixed.transfer, mixed.last), (Err(Untimed::Mixed), None));
-        let m = Match { members: vec![(0, 0), (1, 0)], method: Method::Communicator, step: None, role: None };
+        let m = Match {
+            members: vec![(0, 0), (1, 0)],
+            method: Method::Communicator,
+            step: None,
+            role: None,
+        };
         let events = [of(CommOp::Reduce, 100, 500), of(CommOp::Reduce, 100, 500)];
         let clocks = [RankClock::shifted(0, 0), RankClock::shifted(0, 1)];
         let apart = timing(&m, &[&events[..1], &events[1..]], &clocks);
@@ -237,7 +285,10 @@ mod tests {
     // Copies of a copy-engine collective do not wait for each other: their durations say nothing about who came last.
     #[test]
     fn a_copy_engine_collective_has_no_last_rank() {
-        let copies = |start, end| Event { name: crate::model::NameId::NONE, ..of(CommOp::AllGather, start, end) };
+        let copies = |start, end| Event {
+            name: crate::model::NameId::NONE,
+            ..of(CommOp::AllGather, start, end)
+        };
         let timing = measure([copies(100, 500), copies(300, 520)], Some(1));
         assert_eq!((timing.transfer, timing.wait_ns.len(), timing.last), (Ok(220), 0, None));
     }

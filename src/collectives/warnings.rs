@@ -14,7 +14,12 @@ const SKEW_NS: Ns = 1_000_000;
 const NAMED: usize = 8;
 
 /// All of them.
-pub fn warnings(across: &Across, traces: &[RankTrace], events: &[Vec<Event>], inputs: &[Input]) -> Vec<Warning> {
+pub fn warnings(
+    across: &Across,
+    traces: &[RankTrace],
+    events: &[Vec<Event>],
+    inputs: &[Input],
+) -> Vec<Warning> {
     let mut list = unmatched(across);
     list.extend(clocks(across, traces));
     list.extend(communicators(across, traces, events));
@@ -25,15 +30,19 @@ pub fn warnings(across: &Across, traces: &[RankTrace], events: &[Vec<Event>], in
 /// `3 on rank 0, 1 on rank 5 and 4 on others`.
 fn by_rank<'a>(counts: impl Iterator<Item = (&'a u32, &'a u64)>) -> String {
     let all: Vec<(u32, u64)> = counts.map(|(rank, count)| (*rank, *count)).collect();
-    let shown: Vec<String> = all.iter().take(NAMED).map(|(rank, count)| format!("{count} on rank {rank}")).collect();
+    let shown: Vec<String> =
+        all.iter().take(NAMED).map(|(rank, count)| format!("{count} on rank {rank}")).collect();
     let rest: u64 = all.iter().skip(NAMED).map(|(_, count)| *count).fold(0, u64::saturating_add);
     if rest > 0 { format!("{} and {rest} on others", shown.join(", ")) } else { shown.join(", ") }
 }
 
 fn unmatched(across: &Across) -> Vec<Warning> {
     let one = |(reason, alone): (&Reason, &Alone)| {
-        let (counts, why, example) = (by_rank(alone.by_rank.iter()), reason.label(), &alone.example);
-        let message = format!("Communication operations without a partner: {counts}. Reason: {why} (for example {example}).");
+        let (counts, why, example) =
+            (by_rank(alone.by_rank.iter()), reason.label(), &alone.example);
+        let message = format!(
+            "Communication operations without a partner: {counts}. Reason: {why} (for example {example})."
+        );
         let warning = Warning::new("collectives-unmatched", message);
         match reason {
             Reason::Absent | Reason::OwnNumber => warning.with_hint("Give the reports of all ranks of the run."),
@@ -55,7 +64,8 @@ fn clocks(across: &Across, traces: &[RankTrace]) -> Vec<Warning> {
     if traces.len() < 2 {
         return list;
     }
-    let without: Vec<u32> = traces.iter().filter(|t| t.epoch_ns.is_none()).map(|t| t.rank).collect();
+    let without: Vec<u32> =
+        traces.iter().filter(|t| t.epoch_ns.is_none()).map(|t| t.rank).collect();
     if !without.is_empty() {
         let message = format!(
             "The reports of {} have no start time: clocks there rest on matched collectives alone, and no offset is given.",
@@ -63,9 +73,12 @@ fn clocks(across: &Across, traces: &[RankTrace]) -> Vec<Warning> {
         );
         list.push(Warning::new("no-start-time", message));
     }
-    let known: Vec<(Ns, usize)> = across.clocks.iter().enumerate().filter_map(|(r, c)| Some((c.offset_ns()?, r))).collect();
-    if let (Some(&least), Some(&most)) = (known.iter().min(), known.iter().max_by_key(|(offset, r)| (*offset, std::cmp::Reverse(*r))))
-        && most.0.saturating_sub(least.0) > SKEW_NS
+    let known: Vec<(Ns, usize)> =
+        across.clocks.iter().enumerate().filter_map(|(r, c)| Some((c.offset_ns()?, r))).collect();
+    if let (Some(&least), Some(&most)) = (
+        known.iter().min(),
+        known.iter().max_by_key(|(offset, r)| (*offset, std::cmp::Reverse(*r))),
+    ) && most.0.saturating_sub(least.0) > SKEW_NS
     {
         let (early, late) = (&traces[least.1], &traces[most.1]);
         let apart = units::time(most.0.saturating_sub(least.0));
@@ -82,12 +95,17 @@ fn clocks(across: &Across, traces: &[RankTrace]) -> Vec<Warning> {
         });
     }
     let unlinked: Vec<u32> = (0..traces.len())
-        .filter(|&r| across.clocks[r].collectives == 0 && (0..traces.len()).any(|k| !across.clocks[r].comparable(&across.clocks[k])))
+        .filter(|&r| {
+            across.clocks[r].collectives == 0
+                && (0..traces.len()).any(|k| !across.clocks[r].comparable(&across.clocks[k]))
+        })
         .map(|r| traces[r].rank)
         .collect();
     if !unlinked.is_empty() && across.clocks.iter().any(|c| c.collectives > 0) {
-        let message =
-            format!("No collective that ranks leave together links {} to the others, so their clocks are not compared.", ranks(&unlinked));
+        let message = format!(
+            "No collective that ranks leave together links {} to the others, so their clocks are not compared.",
+            ranks(&unlinked)
+        );
         list.push(Warning::new("clock-unknown", message));
     }
     list
@@ -100,7 +118,8 @@ fn ranks(list: &[u32]) -> String {
 
 fn communicators(across: &Across, traces: &[RankTrace], events: &[Vec<Event>]) -> Vec<Warning> {
     let mut list = Vec::new();
-    let sized = events.iter().flatten().any(|event| event.bytes.is_some() && event.op != CommOp::SendRecv);
+    let sized =
+        events.iter().flatten().any(|event| event.bytes.is_some() && event.op != CommOp::SendRecv);
     if across.communicators.assumed && sized {
         list.push(
             Warning::new(

@@ -16,8 +16,8 @@ use super::expectation::{self, Facts};
 use super::values::delta;
 use super::verdict::{self, Judgement, Side};
 use super::{
-    CONFIDENCE, Comparison, Deltas, Method, Parts, SCHEMA, Scaling, Settings, Variant, VariantInput, Verdict, gate, option, sample,
-    waterfall,
+    CONFIDENCE, Comparison, Deltas, Method, Parts, SCHEMA, Scaling, Settings, Variant,
+    VariantInput, Verdict, gate, option, sample, waterfall,
 };
 
 /// The two sides of a ratio are resampled independently.
@@ -37,17 +37,24 @@ pub fn compare(inputs: &[VariantInput], settings: &Settings) -> Result<Compariso
     let base_side = side(base, BASELINE_SEED);
     let judgements: Vec<Option<Judgement>> = (0..variants.len())
         .into_par_iter()
-        .map(|at| (at != base).then(|| verdict::judge(&base_side, &side(at, VARIANT_SEED), settings.min_effect)))
+        .map(|at| {
+            (at != base)
+                .then(|| verdict::judge(&base_side, &side(at, VARIANT_SEED), settings.min_effect))
+        })
         .collect();
-    let undecided: Vec<bool> = judgements.iter().map(|j| j.as_ref().is_some_and(|j| j.undecided)).collect();
+    let undecided: Vec<bool> =
+        judgements.iter().map(|j| j.as_ref().is_some_and(|j| j.undecided)).collect();
 
     let baseline = variants[base].clone();
     for (variant, judgement) in variants.iter_mut().zip(judgements) {
         relate(variant, &baseline, judgement, settings.scaling);
     }
 
-    let facts: Vec<Facts> =
-        variants.iter().zip(inputs).filter_map(|(variant, input)| Some(Facts { variant, report: input.captures.first()? })).collect();
+    let facts: Vec<Facts> = variants
+        .iter()
+        .zip(inputs)
+        .filter_map(|(variant, input)| Some(Facts { variant, report: input.captures.first()? }))
+        .collect();
     let expectations = expectation::expectations(&facts[base], &facts);
     let mut findings = expectation::findings(&facts[base], &facts, &expectations);
     findings.sort_by_key(|finding| finding.severity);
@@ -77,8 +84,11 @@ pub fn compare(inputs: &[VariantInput], settings: &Settings) -> Result<Compariso
 fn baseline_index(inputs: &[VariantInput], name: Option<&str>) -> Result<usize> {
     let names = || inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>().join(", ");
     if inputs.len() < 2 {
-        return Err(Error::usage(format!("a comparison needs at least two variants, here is only '{}'", names()))
-            .with_hint("name the variants: nsysnccl compare before='a_*.sqlite' after='b_*.sqlite'"));
+        return Err(Error::usage(format!(
+            "a comparison needs at least two variants, here is only '{}'",
+            names()
+        ))
+        .with_hint("name the variants: nsysnccl compare before='a_*.sqlite' after='b_*.sqlite'"));
     }
     for (at, input) in inputs.iter().enumerate() {
         if inputs[..at].iter().any(|other| other.name == input.name) {
@@ -91,7 +101,8 @@ fn baseline_index(inputs: &[VariantInput], name: Option<&str>) -> Result<usize> 
     match name {
         None => Ok(0),
         Some(name) => inputs.iter().position(|input| input.name == name).ok_or_else(|| {
-            Error::usage(format!("the baseline '{name}' is none of the variants")).with_hint(format!("use one of: {}", names()))
+            Error::usage(format!("the baseline '{name}' is none of the variants"))
+                .with_hint(format!("use one of: {}", names()))
         }),
     }
 }
@@ -99,22 +110,32 @@ fn baseline_index(inputs: &[VariantInput], name: Option<&str>) -> Result<usize> 
 /// A variant on its own.
 fn describe(input: &VariantInput, exclude_outliers: bool) -> Variant {
     let reports = &input.captures;
-    let times: Vec<Vec<i64>> = reports.iter().map(|report| sample::step_times(report, exclude_outliers)).collect();
+    let times: Vec<Vec<i64>> =
+        reports.iter().map(|report| sample::step_times(report, exclude_outliers)).collect();
     let median_step = waterfall::median_step(reports, exclude_outliers);
     let strip = median_step.as_ref().and_then(|step| {
         let strips = &reports.get(step.capture)?.strips;
-        strips.iter().find(|strip| strip.rank == step.rank && strip.step == step.step).or_else(|| strips.first()).cloned()
+        strips
+            .iter()
+            .find(|strip| strip.rank == step.rank && strip.step == step.step)
+            .or_else(|| strips.first())
+            .cloned()
     });
     Variant {
         name: input.name.clone(),
-        reports: reports.iter().flat_map(|report| report.inputs.iter().map(|file| file.path.clone())).collect(),
+        reports: reports
+            .iter()
+            .flat_map(|report| report.inputs.iter().map(|file| file.path.clone()))
+            .collect(),
         ranks: reports.first().map_or(0, |report| report.summary.ranks),
         steps: reports.iter().map(|report| report.steps.len()).sum(),
         counted_steps: times.iter().map(Vec::len).sum(),
         options: option::options_of(input),
         notes: input.notes.clone(),
         summary: sample::summary(reports, exclude_outliers),
-        throughput_steps_per_s: sample::typical_step(&times).filter(|&ns| ns > 0.0).map(|ns| 1e9 / ns),
+        throughput_steps_per_s: sample::typical_step(&times)
+            .filter(|&ns| ns > 0.0)
+            .map(|ns| 1e9 / ns),
         comm_bytes_per_step: mean_of_all(reports, comm_bytes_per_step),
         comm_transfer_ns: mean_of_all(reports, |report| comm_transfer_ns(report, exclude_outliers)),
         speedup: None,
@@ -141,38 +162,54 @@ fn comm_bytes_per_step(report: &Report) -> Option<i64> {
         let none_ran = report.summary.values[Metric::CommCount]?.max == Num::Int(0);
         return none_ran.then_some(0);
     }
-    let total = report
-        .collectives
-        .iter()
-        .try_fold(0i128, |sum, group| sum.checked_add(i128::from(group.bytes?).checked_mul(i128::from(group.count))?))?;
+    let total = report.collectives.iter().try_fold(0i128, |sum, group| {
+        sum.checked_add(i128::from(group.bytes?).checked_mul(i128::from(group.count))?)
+    })?;
     i64::try_from(total.checked_add(steps / 2)? / steps).ok()
 }
 
 /// Median over steps of the least summed communication time of any rank: a rank that waits for nobody shows the transfer alone.
 fn comm_transfer_ns(report: &Report, exclude_outliers: bool) -> Option<i64> {
     let steps = sample::counted_with_ranks(report, exclude_outliers);
-    let least: Vec<i64> =
-        steps.iter().filter_map(|(_, ranks)| ranks.iter().filter_map(|(_, step)| step.values.int(Metric::CommSumNs)).min()).collect();
+    let least: Vec<i64> = steps
+        .iter()
+        .filter_map(|(_, ranks)| {
+            ranks.iter().filter_map(|(_, step)| step.values.int(Metric::CommSumNs)).min()
+        })
+        .collect();
     stats::median_i64(&least)
 }
 
 /// Sets a variant against the baseline.
-fn relate(variant: &mut Variant, baseline: &Variant, judgement: Option<Judgement>, scaling: Option<Scaling>) {
+fn relate(
+    variant: &mut Variant,
+    baseline: &Variant,
+    judgement: Option<Judgement>,
+    scaling: Option<Scaling>,
+) {
     variant.delta = Deltas::of(&variant.summary, &baseline.summary);
-    variant.delta.throughput_steps_per_s =
-        delta(variant.throughput_steps_per_s.map(Num::Real), baseline.throughput_steps_per_s.map(Num::Real));
-    variant.delta.comm_bytes_per_step = delta(variant.comm_bytes_per_step.map(Num::Int), baseline.comm_bytes_per_step.map(Num::Int));
-    variant.delta.comm_transfer_ns = delta(variant.comm_transfer_ns.map(Num::Int), baseline.comm_transfer_ns.map(Num::Int));
+    variant.delta.throughput_steps_per_s = delta(
+        variant.throughput_steps_per_s.map(Num::Real),
+        baseline.throughput_steps_per_s.map(Num::Real),
+    );
+    variant.delta.comm_bytes_per_step = delta(
+        variant.comm_bytes_per_step.map(Num::Int),
+        baseline.comm_bytes_per_step.map(Num::Int),
+    );
+    variant.delta.comm_transfer_ns =
+        delta(variant.comm_transfer_ns.map(Num::Int), baseline.comm_transfer_ns.map(Num::Int));
     let Some(judgement) = judgement else { return };
     variant.speedup = judgement.speedup;
     variant.speedup_ci95 = judgement.interval;
     variant.verdict = judgement.verdict;
     variant.why = judgement.why;
     variant.scaling_efficiency = match (scaling, variant.speedup) {
-        (Some(scaling), Some(speedup)) if variant.ranks != baseline.ranks && variant.ranks > 0 => Some(match scaling {
-            Scaling::Weak => speedup,
-            Scaling::Strong => speedup * baseline.ranks as f64 / variant.ranks as f64,
-        }),
+        (Some(scaling), Some(speedup)) if variant.ranks != baseline.ranks && variant.ranks > 0 => {
+            Some(match scaling {
+                Scaling::Weak => speedup,
+                Scaling::Strong => speedup * baseline.ranks as f64 / variant.ranks as f64,
+            })
+        }
         _ => None,
     };
 }
@@ -182,25 +219,46 @@ fn differences(baseline: &Variant, variants: &[Variant]) -> BTreeMap<String, Par
     variants
         .iter()
         .filter(|variant| variant.verdict != Verdict::Baseline)
-        .filter_map(|variant| Some((variant.name.clone(), variant.median_step.as_ref()?.parts.minus(&base.parts))))
+        .filter_map(|variant| {
+            Some((variant.name.clone(), variant.median_step.as_ref()?.parts.minus(&base.parts)))
+        })
         .collect()
 }
 
-fn remarks(inputs: &[VariantInput], variants: &[Variant], base: usize, scaling: Option<Scaling>) -> Vec<super::Remark> {
+fn remarks(
+    inputs: &[VariantInput],
+    variants: &[Variant],
+    base: usize,
+    scaling: Option<Scaling>,
+) -> Vec<super::Remark> {
     let subjects: Vec<Subject> = inputs
         .iter()
         .zip(variants)
-        .map(|(input, variant)| Subject { name: &input.name, captures: &input.captures, summary: &variant.summary })
+        .map(|(input, variant)| Subject {
+            name: &input.name,
+            captures: &input.captures,
+            summary: &variant.summary,
+        })
         .collect();
-    let compared =
-        subjects.iter().enumerate().filter(|(at, _)| *at != base).flat_map(|(_, s)| comparability::remarks(&subjects[base], s, scaling));
+    let compared = subjects
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| *at != base)
+        .flat_map(|(_, s)| comparability::remarks(&subjects[base], s, scaling));
     subjects.iter().filter_map(comparability::missing_ranks).chain(compared).collect()
 }
 
 /// Captures of a variant whose ranks have nothing in common are one run in parts: quotes were forgotten, or a name was given to each file.
 fn ranks_as_captures(input: &VariantInput) -> Option<Warning> {
-    let ranks: Vec<BTreeSet<u32>> = input.captures.iter().map(|capture| capture.ranks.iter().map(|rank| rank.rank).collect()).collect();
-    let apart = ranks.iter().enumerate().any(|(i, one)| ranks[i + 1..].iter().any(|other| one.is_disjoint(other)));
+    let ranks: Vec<BTreeSet<u32>> = input
+        .captures
+        .iter()
+        .map(|capture| capture.ranks.iter().map(|rank| rank.rank).collect())
+        .collect();
+    let apart = ranks
+        .iter()
+        .enumerate()
+        .any(|(i, one)| ranks[i + 1..].iter().any(|other| one.is_disjoint(other)));
     let world = input.captures.iter().filter_map(|capture| capture.summary.world_size).max()?;
     (apart && world > 1).then(|| {
         Warning::new(
@@ -226,6 +284,9 @@ fn warnings(inputs: &[VariantInput]) -> Vec<Warning> {
     }
     shared
         .into_iter()
-        .map(|(warning, names)| Warning { message: format!("{}: {}", names.join(", "), warning.message), ..warning })
+        .map(|(warning, names)| Warning {
+            message: format!("{}: {}", names.join(", "), warning.message),
+            ..warning
+        })
         .collect()
 }

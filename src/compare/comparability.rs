@@ -22,7 +22,11 @@ pub(super) struct Subject<'a> {
 }
 
 /// All remarks about a variant.
-pub(super) fn remarks(baseline: &Subject, variant: &Subject, scaling: Option<Scaling>) -> Vec<Remark> {
+pub(super) fn remarks(
+    baseline: &Subject,
+    variant: &Subject,
+    scaling: Option<Scaling>,
+) -> Vec<Remark> {
     let differences = [
         ("same_files", same_files(baseline, variant)),
         ("gpu", gpus(baseline, variant)),
@@ -34,11 +38,14 @@ pub(super) fn remarks(baseline: &Subject, variant: &Subject, scaling: Option<Sca
         ("schema", schema(baseline, variant)),
         ("steps", steps(baseline, variant)),
     ];
-    let settings = settings(baseline, variant).into_iter().map(|message| ("settings", Some(message)));
+    let settings =
+        settings(baseline, variant).into_iter().map(|message| ("settings", Some(message)));
     differences
         .into_iter()
         .chain(settings)
-        .filter_map(|(aspect, message)| Some(Remark { variant: variant.name.to_owned(), aspect, message: message? }))
+        .filter_map(|(aspect, message)| {
+            Some(Remark { variant: variant.name.to_owned(), aspect, message: message? })
+        })
         .collect()
 }
 
@@ -65,57 +72,104 @@ fn inputs<'a>(subject: &Subject<'a>) -> impl Iterator<Item = &'a Input> {
 fn same_files(baseline: &Subject, variant: &Subject) -> Option<String> {
     let files = |subject| inputs(subject).map(|input| input.path.as_str()).collect::<BTreeSet<_>>();
     let shared = files(baseline).intersection(&files(variant)).count();
-    (shared > 0).then(|| format!("{} in both variants: the comparison is with itself.", units::plural(shared, "same file")))
+    (shared > 0).then(|| {
+        format!(
+            "{} in both variants: the comparison is with itself.",
+            units::plural(shared, "same file")
+        )
+    })
 }
 
 fn gpus(baseline: &Subject, variant: &Subject) -> Option<String> {
-    let kinds =
-        |subject: &Subject| subject.captures.iter().flat_map(|r| &r.ranks).filter_map(|rank| rank.gpu.clone()).collect::<BTreeSet<_>>();
+    let kinds = |subject: &Subject| {
+        subject
+            .captures
+            .iter()
+            .flat_map(|r| &r.ranks)
+            .filter_map(|rank| rank.gpu.clone())
+            .collect::<BTreeSet<_>>()
+    };
     let (before, after) = (kinds(baseline), kinds(variant));
-    let list = |subject: &Subject| gpus::census(subject.captures.iter().flat_map(|r| &r.ranks)).join(", ");
-    (!before.is_empty() && !after.is_empty() && before != after)
-        .then(|| format!("Different GPUs: {} in the baseline, {} here.", list(baseline), list(variant)))
+    let list =
+        |subject: &Subject| gpus::census(subject.captures.iter().flat_map(|r| &r.ranks)).join(", ");
+    (!before.is_empty() && !after.is_empty() && before != after).then(|| {
+        format!("Different GPUs: {} in the baseline, {} here.", list(baseline), list(variant))
+    })
 }
 
 /// Steps of all ranks that have a window.
 pub(super) fn rank_steps(report: &Report) -> f64 {
-    let measured = report.ranks.iter().flat_map(|rank| &rank.steps).filter(|step| step.values.int(Metric::StepNs).is_some());
+    let measured = report
+        .ranks
+        .iter()
+        .flat_map(|rank| &rank.steps)
+        .filter(|step| step.values.int(Metric::StepNs).is_some());
     measured.count().max(1) as f64
 }
 
 /// Calls of each compute kernel in a step of one rank, and its time there (ns).
 pub(super) fn compute_kernels(report: &Report) -> BTreeMap<&str, (f64, f64)> {
     let steps = rank_steps(report);
-    report.kernels.all_compute.iter().map(|(name, &(calls, ns))| (name.as_str(), (calls as f64 / steps, ns as f64 / steps))).collect()
+    report
+        .kernels
+        .all_compute
+        .iter()
+        .map(|(name, &(calls, ns))| (name.as_str(), (calls as f64 / steps, ns as f64 / steps)))
+        .collect()
 }
 
 /// How many times as often as in the baseline the kernels run that make up most of its compute time, if that is one number and not 1:
 /// a step that holds several micro-batches, or a model with more layers.
-fn repetition(before: &BTreeMap<&str, (f64, f64)>, after: &BTreeMap<&str, (f64, f64)>) -> Option<f64> {
-    let ratio = |name: &str, calls: f64| after.get(name).map(|(other, _)| other / calls).filter(|ratio| ratio.is_finite() && *ratio > 0.0);
-    let ratios: Vec<(f64, f64)> = before.iter().filter_map(|(name, (calls, ns))| Some((ratio(name, *calls)?, *ns))).collect();
+fn repetition(
+    before: &BTreeMap<&str, (f64, f64)>,
+    after: &BTreeMap<&str, (f64, f64)>,
+) -> Option<f64> {
+    let ratio = |name: &str, calls: f64| {
+        after
+            .get(name)
+            .map(|(other, _)| other / calls)
+            .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+    };
+    let ratios: Vec<(f64, f64)> =
+        before.iter().filter_map(|(name, (calls, ns))| Some((ratio(name, *calls)?, *ns))).collect();
     let &(most, _) = ratios.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let alike: f64 = ratios.iter().filter(|(ratio, _)| (ratio / most - 1.0).abs() < 0.02).map(|(_, ns)| ns).sum();
+    let alike: f64 = ratios
+        .iter()
+        .filter(|(ratio, _)| (ratio / most - 1.0).abs() < 0.02)
+        .map(|(_, ns)| ns)
+        .sum();
     let total: f64 = before.values().map(|(_, ns)| ns).sum();
     ((most - 1.0).abs() > 0.1 && alike >= SAME_KERNELS * total).then_some(most)
 }
 
 fn work(baseline: &Subject, variant: &Subject) -> Option<String> {
-    let (before, after) = (compute_kernels(baseline.captures.first()?), compute_kernels(variant.captures.first()?));
+    let (before, after) =
+        (compute_kernels(baseline.captures.first()?), compute_kernels(variant.captures.first()?));
     let times = repetition(&before, &after)?;
-    Some(format!("The kernels run {times:.1} times as often in a step as in the baseline: a step does another amount of work."))
+    Some(format!(
+        "The kernels run {times:.1} times as often in a step as in the baseline: a step does another amount of work."
+    ))
 }
 
 /// Compares the compute kernels of the first captures: an option adds some and removes some, another model shares few.
 fn model(baseline: &Subject, variant: &Subject) -> Option<String> {
-    let (before, after) = (compute_kernels(baseline.captures.first()?), compute_kernels(variant.captures.first()?));
+    let (before, after) =
+        (compute_kernels(baseline.captures.first()?), compute_kernels(variant.captures.first()?));
     let total: f64 = before.values().map(|(_, ns)| ns).sum();
     if total <= 0.0 || after.is_empty() || repetition(&before, &after).is_some() {
         return None;
     }
-    let equally_often = |name: &str, calls: f64| after.get(name).is_some_and(|(other, _)| (calls - other).abs() <= (0.01 * calls).max(0.5));
-    let shared: Vec<&str> = before.iter().filter(|(name, (calls, _))| equally_often(name, *calls)).map(|(name, _)| *name).collect();
-    let time = |kernels: &BTreeMap<&str, (f64, f64)>| shared.iter().filter_map(|name| kernels.get(name)).map(|(_, ns)| ns).sum::<f64>();
+    let equally_often = |name: &str, calls: f64| {
+        after.get(name).is_some_and(|(other, _)| (calls - other).abs() <= (0.01 * calls).max(0.5))
+    };
+    let shared: Vec<&str> = before
+        .iter()
+        .filter(|(name, (calls, _))| equally_often(name, *calls))
+        .map(|(name, _)| *name)
+        .collect();
+    let time = |kernels: &BTreeMap<&str, (f64, f64)>| {
+        shared.iter().filter_map(|name| kernels.get(name)).map(|(_, ns)| ns).sum::<f64>()
+    };
     let share = time(&before) / total;
     if share < SAME_KERNELS {
         return Some(format!(
@@ -130,7 +184,11 @@ fn model(baseline: &Subject, variant: &Subject) -> Option<String> {
 }
 
 fn batch(baseline: &Subject, variant: &Subject) -> Option<String> {
-    let bytes = |subject: &Subject| subject.summary[Metric::HtodBytes].and_then(|s| s.median.as_int()).filter(|&bytes| bytes > 0);
+    let bytes = |subject: &Subject| {
+        subject.summary[Metric::HtodBytes]
+            .and_then(|s| s.median.as_int())
+            .filter(|&bytes| bytes > 0)
+    };
     let (before, after) = (bytes(baseline)?, bytes(variant)?);
     let ratio = after as f64 / before as f64;
     ((ratio - 1.0).abs() > 0.01).then(|| {
@@ -149,27 +207,44 @@ fn ranks(baseline: &Subject, variant: &Subject, scaling: Option<Scaling>) -> Opt
         return None;
     }
     let meaning = match scaling {
-        Some(Scaling::Weak) => "weak scaling: each rank does the same work, so an equal step time is ideal",
-        Some(Scaling::Strong) => "strong scaling: all ranks together do the same work, so the step time should fall as ranks are added",
-        None => "say --scaling weak or --scaling strong to have the step times set against the ideal",
+        Some(Scaling::Weak) => {
+            "weak scaling: each rank does the same work, so an equal step time is ideal"
+        }
+        Some(Scaling::Strong) => {
+            "strong scaling: all ranks together do the same work, so the step time should fall as ranks are added"
+        }
+        None => {
+            "say --scaling weak or --scaling strong to have the step times set against the ideal"
+        }
     };
     Some(format!("{} here, {} in the baseline; {meaning}.", units::plural(after, "rank"), before))
 }
 
 fn graph_mode(baseline: &Subject, variant: &Subject) -> Option<String> {
-    let modes =
-        |subject| inputs(subject).map(|input| input.capture.cuda_graph_mode.as_deref().unwrap_or("not stated")).collect::<BTreeSet<_>>();
-    let graphs = |subject| inputs(subject).any(|input| input.capture.rows.get("graphs").is_some_and(|&n| n > 0));
+    let modes = |subject| {
+        inputs(subject)
+            .map(|input| input.capture.cuda_graph_mode.as_deref().unwrap_or("not stated"))
+            .collect::<BTreeSet<_>>()
+    };
+    let graphs = |subject| {
+        inputs(subject).any(|input| input.capture.rows.get("graphs").is_some_and(|&n| n > 0))
+    };
     let (before, after) = (modes(baseline), modes(variant));
     // The mode is stated only where a graph ran or it was asked for; without graphs it changes nothing.
     (before != after && (graphs(baseline) || graphs(variant))).then(|| {
         let list = |modes: BTreeSet<&str>| modes.into_iter().collect::<Vec<_>>().join(", ");
-        format!("CUDA graphs were captured differently: {} here, {} in the baseline.", list(after), list(before))
+        format!(
+            "CUDA graphs were captured differently: {} here, {} in the baseline.",
+            list(after),
+            list(before)
+        )
     })
 }
 
 fn schema(baseline: &Subject, variant: &Subject) -> Option<String> {
-    let versions = |subject| inputs(subject).filter_map(|input| input.schema_version.as_deref()).collect::<BTreeSet<_>>();
+    let versions = |subject| {
+        inputs(subject).filter_map(|input| input.schema_version.as_deref()).collect::<BTreeSet<_>>()
+    };
     let (before, after) = (versions(baseline), versions(variant));
     let list = |versions: &BTreeSet<&str>| versions.iter().copied().collect::<Vec<_>>().join(", ");
     (!before.is_empty() && !after.is_empty() && before != after).then(|| {
@@ -179,13 +254,26 @@ fn schema(baseline: &Subject, variant: &Subject) -> Option<String> {
 
 fn steps(baseline: &Subject, variant: &Subject) -> Option<String> {
     let sources = |subject: &Subject| {
-        subject.captures.iter().map(|r| (r.settings.step_pattern.clone(), r.settings.window.clone())).collect::<BTreeSet<_>>()
+        subject
+            .captures
+            .iter()
+            .map(|r| (r.settings.step_pattern.clone(), r.settings.window.clone()))
+            .collect::<BTreeSet<_>>()
     };
     let (before, after) = (sources(baseline), sources(variant));
     let list = |all: &BTreeSet<(String, String)>| {
-        all.iter().map(|(pattern, window)| format!("'{pattern}' ({window} windows)")).collect::<Vec<_>>().join(", ")
+        all.iter()
+            .map(|(pattern, window)| format!("'{pattern}' ({window} windows)"))
+            .collect::<Vec<_>>()
+            .join(", ")
     };
-    (before != after).then(|| format!("Steps were found differently: {} here, {} in the baseline.", list(&after), list(&before)))
+    (before != after).then(|| {
+        format!(
+            "Steps were found differently: {} here, {} in the baseline.",
+            list(&after),
+            list(&before)
+        )
+    })
 }
 
 /// Variables that only say what is recorded and where.
@@ -197,7 +285,9 @@ fn settings(baseline: &Subject, variant: &Subject) -> Vec<String> {
     let set = |subject| {
         let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (name, value) in inputs(subject).flat_map(|input| &input.capture.settings) {
-            if name == "NCCL_INSPECTOR_ENABLE" || !RECORDING.iter().any(|prefix| name.starts_with(prefix)) {
+            if name == "NCCL_INSPECTOR_ENABLE"
+                || !RECORDING.iter().any(|prefix| name.starts_with(prefix))
+            {
                 values.entry(name).or_default().insert(value);
             }
         }
@@ -205,7 +295,11 @@ fn settings(baseline: &Subject, variant: &Subject) -> Vec<String> {
     };
     let (before, after) = (set(baseline), set(variant));
     let list = |name: &str, values: &BTreeSet<&str>| {
-        values.iter().map(|value| format!("{name}={}", text::shorten(value, 40))).collect::<Vec<_>>().join(" or ")
+        values
+            .iter()
+            .map(|value| format!("{name}={}", text::shorten(value, 40)))
+            .collect::<Vec<_>>()
+            .join(" or ")
     };
     let names: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
     let differs = |name: &str| match (before.get(name), after.get(name)) {

@@ -44,7 +44,12 @@ impl Check {
         observe: impl Fn(&Facts) -> String,
         holds: Option<bool>,
     ) -> Self {
-        Self { expected: expected.into(), observed: observe(variant), without: observe(&reference.facts), holds }
+        Self {
+            expected: expected.into(),
+            observed: observe(variant),
+            without: observe(&reference.facts),
+            holds,
+        }
     }
 
     /// A check of what ranks exchange, of which one rank alone shows nothing.
@@ -64,7 +69,8 @@ impl Facts<'_> {
 
     /// True if there is nobody to exchange anything with.
     fn is_alone(&self) -> bool {
-        let one = self.variant.ranks == 1 && self.report.summary.world_size.is_none_or(|ranks| ranks <= 1);
+        let one = self.variant.ranks == 1
+            && self.report.summary.world_size.is_none_or(|ranks| ranks <= 1);
         one && self.median(Metric::CommCount) == Some(0.0)
     }
 
@@ -78,7 +84,14 @@ impl Facts<'_> {
         [CommOp::AllReduce, CommOp::AllGather, CommOp::ReduceScatter]
             .into_iter()
             .map(|op| {
-                let calls: u64 = self.report.kernels.comm.iter().filter(|k| k.name.contains(op.label())).map(|k| k.count).sum();
+                let calls: u64 = self
+                    .report
+                    .kernels
+                    .comm
+                    .iter()
+                    .filter(|k| k.name.contains(op.label()))
+                    .map(|k| k.count)
+                    .sum();
                 (op.label(), calls as f64 / rank_steps)
             })
             .collect()
@@ -91,14 +104,22 @@ impl Facts<'_> {
             return "no collectives".to_owned();
         }
         let noun = if count == Some(1.0) { "collective" } else { "collectives" };
-        let bytes = self.variant.comm_bytes_per_step.map_or_else(String::new, |n| format!(" of {}", units::bytes(n.unsigned_abs())));
-        let time = self.variant.comm_transfer_ns.map_or_else(String::new, |ns| format!(" in {}", units::time(ns)));
+        let bytes = self
+            .variant
+            .comm_bytes_per_step
+            .map_or_else(String::new, |n| format!(" of {}", units::bytes(n.unsigned_abs())));
+        let time = self
+            .variant
+            .comm_transfer_ns
+            .map_or_else(String::new, |ns| format!(" in {}", units::time(ns)));
         format!("{} {noun}{bytes}{time}", number(count))
     }
 
     /// `368 DtoD copies of 1.70 GB`.
     fn copies(&self) -> String {
-        let bytes = self.median(Metric::DtodBytes).map_or_else(|| units::MISSING.to_owned(), |b| units::bytes(b as u64));
+        let bytes = self
+            .median(Metric::DtodBytes)
+            .map_or_else(|| units::MISSING.to_owned(), |b| units::bytes(b as u64));
         format!("{} DtoD copies of {bytes}", number(self.median(Metric::DtodCount)))
     }
 
@@ -108,8 +129,12 @@ impl Facts<'_> {
 }
 
 /// What leaves the number of AllReduce and when they run as it is: all but the number, size and order of buckets.
-const KEEPS_CALLS: &[TrainingOption] =
-    &[TrainingOption::P2pOff, TrainingOption::StaticGraph, TrainingOption::GradientAsBucketView, TrainingOption::Bf16Hook];
+const KEEPS_CALLS: &[TrainingOption] = &[
+    TrainingOption::P2pOff,
+    TrainingOption::StaticGraph,
+    TrainingOption::GradientAsBucketView,
+    TrainingOption::Bf16Hook,
+];
 /// What leaves the bytes of a step as they are.
 const KEEPS_BYTES: &[TrainingOption] = &[
     TrainingOption::P2pOff,
@@ -119,10 +144,15 @@ const KEEPS_BYTES: &[TrainingOption] = &[
     TrainingOption::GradientAccumulation,
 ];
 /// What leaves the copies on a device as they are; PowerSGD adds some of its own.
-const KEEPS_COPIES: &[TrainingOption] =
-    &[TrainingOption::P2pOff, TrainingOption::StaticGraph, TrainingOption::BucketCap(0), TrainingOption::Bf16Hook];
+const KEEPS_COPIES: &[TrainingOption] = &[
+    TrainingOption::P2pOff,
+    TrainingOption::StaticGraph,
+    TrainingOption::BucketCap(0),
+    TrainingOption::Bf16Hook,
+];
 /// What leaves the compute kernels as they are.
-const KEEPS_KERNELS: &[TrainingOption] = &[TrainingOption::P2pOff, TrainingOption::StaticGraph, TrainingOption::GradientAsBucketView];
+const KEEPS_KERNELS: &[TrainingOption] =
+    &[TrainingOption::P2pOff, TrainingOption::StaticGraph, TrainingOption::GradientAsBucketView];
 /// Every option changes times.
 const KEEPS_TIMES: &[TrainingOption] = &[];
 
@@ -136,21 +166,33 @@ struct Reference<'a> {
 
 impl<'a> Reference<'a> {
     fn new(option: TrainingOption, facts: Facts<'a>, variant: &Facts) -> Self {
-        let options = |facts: &Facts| facts.variant.options.iter().map(|o| o.option).collect::<BTreeSet<_>>();
+        let options =
+            |facts: &Facts| facts.variant.options.iter().map(|o| o.option).collect::<BTreeSet<_>>();
         Self {
             facts,
             same_ranks: facts.variant.ranks == variant.variant.ranks,
-            differing: (&options(&facts) ^ &options(variant)).into_iter().filter(|o| !o.same_kind(option)).collect(),
+            differing: (&options(&facts) ^ &options(variant))
+                .into_iter()
+                .filter(|o| !o.same_kind(option))
+                .collect(),
         }
     }
 
     /// True if the two differ only in options that leave what is compared as it is.
     fn comparable(&self, harmless: &[TrainingOption]) -> bool {
-        self.same_ranks && self.differing.iter().all(|option| harmless.iter().any(|kind| kind.same_kind(*option)))
+        self.same_ranks
+            && self
+                .differing
+                .iter()
+                .all(|option| harmless.iter().any(|kind| kind.same_kind(*option)))
     }
 
     /// What a check says, if the two are alike enough for it.
-    fn if_comparable(&self, harmless: &[TrainingOption], holds: impl FnOnce() -> Option<bool>) -> Option<bool> {
+    fn if_comparable(
+        &self,
+        harmless: &[TrainingOption],
+        holds: impl FnOnce() -> Option<bool>,
+    ) -> Option<bool> {
         self.comparable(harmless).then(holds).flatten()
     }
 }
@@ -160,16 +202,20 @@ pub(super) fn expectations(baseline: &Facts, all: &[Facts]) -> Vec<Expectation> 
     let mut list = Vec::new();
     for variant in all {
         for changed in &variant.variant.options {
-            let Some(reference) = reference(changed.option, variant, baseline, all) else { continue };
-            list.extend(checks(changed.option, &reference, variant).into_iter().map(|check| Expectation {
-                variant: variant.variant.name.clone(),
-                option: changed.option,
-                source: changed.source.clone(),
-                compared_with: reference.facts.variant.name.clone(),
-                expected: check.expected,
-                observed: check.observed,
-                observed_without: check.without,
-                holds: check.holds,
+            let Some(reference) = reference(changed.option, variant, baseline, all) else {
+                continue;
+            };
+            list.extend(checks(changed.option, &reference, variant).into_iter().map(|check| {
+                Expectation {
+                    variant: variant.variant.name.clone(),
+                    option: changed.option,
+                    source: changed.source.clone(),
+                    compared_with: reference.facts.variant.name.clone(),
+                    expected: check.expected,
+                    observed: check.observed,
+                    observed_without: check.without,
+                    holds: check.holds,
+                }
             }));
         }
     }
@@ -179,13 +225,17 @@ pub(super) fn expectations(baseline: &Facts, all: &[Facts]) -> Vec<Expectation> 
 /// What shows the effect of one option alone: the variant that has as many as possible of the other options and nothing else, where
 /// possible with as many ranks and on the same path between them. Of those the baseline, else the one by whose name the variant's begins,
 /// else the first. Without any it is the baseline, if that lacks the option.
-fn reference<'a>(option: TrainingOption, variant: &Facts<'a>, baseline: &Facts<'a>, all: &[Facts<'a>]) -> Option<Reference<'a>> {
+fn reference<'a>(
+    option: TrainingOption,
+    variant: &Facts<'a>,
+    baseline: &Facts<'a>,
+    all: &[Facts<'a>],
+) -> Option<Reference<'a>> {
     let others = |facts: &&Facts| {
-        facts
-            .variant
-            .options
-            .iter()
-            .all(|o| !o.option.same_kind(option) && variant.variant.options.iter().any(|own| own.option == o.option))
+        facts.variant.options.iter().all(|o| {
+            !o.option.same_kind(option)
+                && variant.variant.options.iter().any(|own| own.option == o.option)
+        })
     };
     let is_baseline = |facts: &Facts| facts.variant.name == baseline.variant.name;
     let lacks = |facts: &Facts| facts.variant.options.iter().all(|o| !o.option.same_kind(option));
@@ -196,7 +246,14 @@ fn reference<'a>(option: TrainingOption, variant: &Facts<'a>, baseline: &Facts<'
             let same_ranks = facts.variant.ranks == variant.variant.ranks;
             let same_path = facts.has(is_p2p_off) == variant.has(is_p2p_off);
             let same_name = variant.variant.name.starts_with(&facts.variant.name);
-            (same_ranks, same_path, facts.variant.options.len(), is_baseline(facts), same_name, std::cmp::Reverse(*at))
+            (
+                same_ranks,
+                same_path,
+                facts.variant.options.len(),
+                is_baseline(facts),
+                same_name,
+                std::cmp::Reverse(*at),
+            )
         })
         .map(|(_, facts)| *facts)
         .or_else(|| (lacks(baseline) && !is_baseline(variant)).then_some(*baseline))
@@ -207,21 +264,38 @@ fn checks(option: TrainingOption, reference: &Reference, variant: &Facts) -> Vec
     match option {
         TrainingOption::StaticGraph => vec![little_changes(reference, variant)],
         TrainingOption::GradientAsBucketView => vec![bucket_copies_vanish(reference, variant)],
-        TrainingOption::Bf16Hook => vec![traffic_halves(reference, variant).between_ranks(variant), conversions_appear(reference, variant)],
-        TrainingOption::PowerSgd => vec![traffic_shrinks(reference, variant).between_ranks(variant), compute_grows(reference, variant)],
+        TrainingOption::Bf16Hook => vec![
+            traffic_halves(reference, variant).between_ranks(variant),
+            conversions_appear(reference, variant),
+        ],
+        TrainingOption::PowerSgd => vec![
+            traffic_shrinks(reference, variant).between_ranks(variant),
+            compute_grows(reference, variant),
+        ],
         TrainingOption::BucketCap(mib) => {
-            vec![buckets_fit(mib, reference, variant).between_ranks(variant), overlap_rises(reference, variant).between_ranks(variant)]
+            vec![
+                buckets_fit(mib, reference, variant).between_ranks(variant),
+                overlap_rises(reference, variant).between_ranks(variant),
+            ]
         }
         TrainingOption::DdpOneGpu => vec![copies_without_communication(reference, variant)],
-        TrainingOption::GradientAccumulation => vec![fewer_collectives(reference, variant).between_ranks(variant)],
-        TrainingOption::Fsdp => vec![sharded_collectives(reference, variant).between_ranks(variant)],
-        TrainingOption::P2pOff => vec![same_traffic_slower(reference, variant).between_ranks(variant)],
+        TrainingOption::GradientAccumulation => {
+            vec![fewer_collectives(reference, variant).between_ranks(variant)]
+        }
+        TrainingOption::Fsdp => {
+            vec![sharded_collectives(reference, variant).between_ranks(variant)]
+        }
+        TrainingOption::P2pOff => {
+            vec![same_traffic_slower(reference, variant).between_ranks(variant)]
+        }
     }
 }
 
 fn little_changes(reference: &Reference, variant: &Facts) -> Check {
     let equal = |metric| Some(reference.facts.median(metric)? == variant.median(metric)?);
-    let all_equal = || Some(equal(Metric::CommCount)? && equal(Metric::DtodCount)? && equal(Metric::DtodBytes)?);
+    let all_equal = || {
+        Some(equal(Metric::CommCount)? && equal(Metric::DtodCount)? && equal(Metric::DtodBytes)?)
+    };
     let observe = |facts: &Facts| format!("{}, {}", facts.traffic(), facts.copies());
     let holds = reference.if_comparable(&[TrainingOption::P2pOff], all_equal);
     Check::new("as many collectives and copies", reference, variant, observe, holds)
@@ -250,8 +324,10 @@ fn is_hook(option: TrainingOption) -> bool {
 fn bucket_copies_vanish(reference: &Reference, variant: &Facts) -> Check {
     let gradients = gradient_bytes(reference, variant);
     let vanish = || {
-        let bytes = (reference.facts.median(Metric::DtodBytes)?, variant.median(Metric::DtodBytes)?);
-        let counts = (reference.facts.median(Metric::DtodCount)?, variant.median(Metric::DtodCount)?);
+        let bytes =
+            (reference.facts.median(Metric::DtodBytes)?, variant.median(Metric::DtodBytes)?);
+        let counts =
+            (reference.facts.median(Metric::DtodCount)?, variant.median(Metric::DtodCount)?);
         let enough = match gradients {
             Some(gradients) => bytes.0 - bytes.1 >= 0.9 * gradients as f64,
             None => bytes.1 < 0.9 * bytes.0,
@@ -259,34 +335,58 @@ fn bucket_copies_vanish(reference: &Reference, variant: &Facts) -> Check {
         Some(enough && counts.1 < counts.0)
     };
     let expected = match gradients {
-        Some(bytes) => format!("the DtoD copies of the buckets vanish, {}", units::bytes(bytes.unsigned_abs())),
+        Some(bytes) => {
+            format!("the DtoD copies of the buckets vanish, {}", units::bytes(bytes.unsigned_abs()))
+        }
         None => "the DtoD copies of the buckets vanish".to_owned(),
     };
-    Check::new(expected, reference, variant, |facts| facts.copies(), reference.if_comparable(KEEPS_COPIES, vanish))
+    Check::new(
+        expected,
+        reference,
+        variant,
+        |facts| facts.copies(),
+        reference.if_comparable(KEEPS_COPIES, vanish),
+    )
 }
 
 /// Variant / reference of the bytes of a step if both are known, else of the communication time without waiting.
 fn traffic_ratio(reference: &Reference, variant: &Facts) -> Option<f64> {
     let ratio = |harmless: &[TrainingOption], number: fn(&Variant) -> Option<i64>| {
-        let before = number(reference.facts.variant).filter(|&b| b > 0 && reference.comparable(harmless))?;
+        let before =
+            number(reference.facts.variant).filter(|&b| b > 0 && reference.comparable(harmless))?;
         Some(number(variant.variant)? as f64 / before as f64)
     };
-    ratio(KEEPS_BYTES, |v| v.comm_bytes_per_step).or_else(|| ratio(KEEPS_TIMES, |v| v.comm_transfer_ns))
+    ratio(KEEPS_BYTES, |v| v.comm_bytes_per_step)
+        .or_else(|| ratio(KEEPS_TIMES, |v| v.comm_transfer_ns))
 }
 
 fn traffic_halves(reference: &Reference, variant: &Facts) -> Check {
     let holds = traffic_ratio(reference, variant).map(|ratio| HALF.contains(&ratio));
-    Check::new("half the bytes, or half the time", reference, variant, |facts| facts.traffic(), holds)
+    Check::new(
+        "half the bytes, or half the time",
+        reference,
+        variant,
+        |facts| facts.traffic(),
+        holds,
+    )
 }
 
 /// Kernels that run more often than in the reference, those with most time first.
 fn added_kernels(reference: &Facts, variant: &Facts) -> Vec<String> {
-    let (before, after) = (comparability::compute_kernels(reference.report), comparability::compute_kernels(variant.report));
+    let (before, after) = (
+        comparability::compute_kernels(reference.report),
+        comparability::compute_kernels(variant.report),
+    );
     let mut added: Vec<(f64, String)> = after
         .iter()
         .filter_map(|(name, &(calls, ns))| {
             let earlier = before.get(name).map_or(0.0, |&(calls, _)| calls);
-            (calls - earlier >= 0.5).then(|| (ns, format!("{} ({earlier:.0} → {calls:.0} calls)", crate::text::shorten(name, 40))))
+            (calls - earlier >= 0.5).then(|| {
+                (
+                    ns,
+                    format!("{} ({earlier:.0} → {calls:.0} calls)", crate::text::shorten(name, 40)),
+                )
+            })
         })
         .collect();
     added.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
@@ -294,13 +394,24 @@ fn added_kernels(reference: &Facts, variant: &Facts) -> Vec<String> {
 }
 
 /// A check of compute time that names the kernels which the variant runs more often.
-fn compute_check(expected: &str, reference: &Reference, variant: &Facts, holds: Option<bool>) -> Check {
+fn compute_check(
+    expected: &str,
+    reference: &Reference,
+    variant: &Facts,
+    holds: Option<bool>,
+) -> Check {
     let added = added_kernels(&reference.facts, variant);
     let kernels = match added.as_slice() {
-        _ if !reference.comparable(KEEPS_KERNELS) || variant.report.kernels.all_compute.is_empty() => String::new(),
+        _ if !reference.comparable(KEEPS_KERNELS)
+            || variant.report.kernels.all_compute.is_empty() =>
+        {
+            String::new()
+        }
         [] => "; no kernel runs more often".to_owned(),
         [one] => format!("; more calls of {one}"),
-        [first, rest @ ..] => format!("; more calls of {first} and {}", units::plural(rest.len(), "other kernel")),
+        [first, rest @ ..] => {
+            format!("; more calls of {first} and {}", units::plural(rest.len(), "other kernel"))
+        }
     };
     let observe = |facts: &Facts| format!("compute {}", facts.time(Metric::ComputeNs));
     let check = Check::new(expected, reference, variant, observe, holds);
@@ -308,35 +419,61 @@ fn compute_check(expected: &str, reference: &Reference, variant: &Facts, holds: 
 }
 
 fn conversions_appear(reference: &Reference, variant: &Facts) -> Check {
-    let appear = || (!variant.report.kernels.all_compute.is_empty()).then(|| !added_kernels(&reference.facts, variant).is_empty());
-    compute_check("more kernels: gradients are converted", reference, variant, reference.if_comparable(KEEPS_KERNELS, appear))
+    let appear = || {
+        (!variant.report.kernels.all_compute.is_empty())
+            .then(|| !added_kernels(&reference.facts, variant).is_empty())
+    };
+    compute_check(
+        "more kernels: gradients are converted",
+        reference,
+        variant,
+        reference.if_comparable(KEEPS_KERNELS, appear),
+    )
 }
 
 fn traffic_shrinks(reference: &Reference, variant: &Facts) -> Check {
     let holds = traffic_ratio(reference, variant).map(|ratio| ratio < *HALF.start());
-    Check::new("a few small collectives instead of the whole gradients", reference, variant, |facts| facts.traffic(), holds)
+    Check::new(
+        "a few small collectives instead of the whole gradients",
+        reference,
+        variant,
+        |facts| facts.traffic(),
+        holds,
+    )
 }
 
 fn compute_grows(reference: &Reference, variant: &Facts) -> Check {
     let before = reference.facts.median(Metric::ComputeNs).filter(|&ns| ns > 0.0);
     let grows = || Some(variant.median(Metric::ComputeNs)? / before? > 1.01);
-    compute_check("more compute: gradients are factorised", reference, variant, reference.if_comparable(KEEPS_TIMES, grows))
+    compute_check(
+        "more compute: gradients are factorised",
+        reference,
+        variant,
+        reference.if_comparable(KEEPS_TIMES, grows),
+    )
 }
 
 /// DDP closes a bucket when it reaches the cap, so a bucket is rarely smaller and can be larger by its last gradient.
 fn buckets_fit(mib: u32, reference: &Reference, variant: &Facts) -> Check {
     let cap = f64::from(mib) * f64::from(1 << 20);
-    let (before, after) = (reference.facts.median(Metric::CommCount), variant.median(Metric::CommCount));
+    let (before, after) =
+        (reference.facts.median(Metric::CommCount), variant.median(Metric::CommCount));
     let observe = |facts: &Facts| number(facts.median(Metric::CommCount));
     let (expected, holds) = match gradient_bytes(reference, variant) {
         Some(bytes) => {
             let most = (bytes as f64 / cap).ceil();
-            let expected = format!("up to about {most:.0} AllReduce: {} in buckets of {mib} MiB", units::bytes(bytes.unsigned_abs()));
+            let expected = format!(
+                "up to about {most:.0} AllReduce: {} in buckets of {mib} MiB",
+                units::bytes(bytes.unsigned_abs())
+            );
             (expected, after.map(|n| n >= (0.5 * most).floor().max(1.0) && n <= most + 2.0))
         }
         None => {
             let another = || before.zip(after).map(|(before, after)| before != after);
-            (format!("another number of AllReduce: gradients / {mib} MiB"), reference.if_comparable(KEEPS_CALLS, another))
+            (
+                format!("another number of AllReduce: gradients / {mib} MiB"),
+                reference.if_comparable(KEEPS_CALLS, another),
+            )
         }
     };
     Check::new(expected, reference, variant, observe, holds)
@@ -345,26 +482,48 @@ fn buckets_fit(mib: u32, reference: &Reference, variant: &Facts) -> Check {
 fn overlap_rises(reference: &Reference, variant: &Facts) -> Check {
     let before = reference.facts.median(Metric::OverlapFraction);
     let rises = || {
-        let more_buckets = reference.facts.median(Metric::CommCount)? < variant.median(Metric::CommCount)?;
-        before.zip(variant.median(Metric::OverlapFraction)).filter(|_| more_buckets).map(|(before, after)| after > before + 0.05)
+        let more_buckets =
+            reference.facts.median(Metric::CommCount)? < variant.median(Metric::CommCount)?;
+        before
+            .zip(variant.median(Metric::OverlapFraction))
+            .filter(|_| more_buckets)
+            .map(|(before, after)| after > before + 0.05)
     };
     let observe = |facts: &Facts| {
-        let share = facts.median(Metric::OverlapFraction).map_or_else(|| units::MISSING.to_owned(), units::percent);
+        let share = facts
+            .median(Metric::OverlapFraction)
+            .map_or_else(|| units::MISSING.to_owned(), units::percent);
         format!("overlap {share}")
     };
-    Check::new("more overlap, if there are more buckets", reference, variant, observe, reference.if_comparable(KEEPS_CALLS, rises))
+    Check::new(
+        "more overlap, if there are more buckets",
+        reference,
+        variant,
+        observe,
+        reference.if_comparable(KEEPS_CALLS, rises),
+    )
 }
 
 fn copies_without_communication(reference: &Reference, variant: &Facts) -> Check {
     let copies = || {
         let without = variant.median(Metric::CommCount)? == 0.0;
         let others = reference.facts.median(Metric::CommCount)? > 0.0;
-        let more = others || variant.median(Metric::DtodBytes)? > reference.facts.median(Metric::DtodBytes)?;
+        let more = others
+            || variant.median(Metric::DtodBytes)? > reference.facts.median(Metric::DtodBytes)?;
         Some(without && more && variant.median(Metric::DtodCount)? > 0.0)
     };
     // Buckets that are views need no copies, so only what has the same other options shows anything; sizes are mostly tried with views.
-    let holds = reference.if_comparable(&[TrainingOption::P2pOff, TrainingOption::StaticGraph, TrainingOption::Bf16Hook], copies);
-    Check::new("copies to the buckets, nothing sent", reference, variant, |facts| format!("{}, {}", facts.copies(), facts.traffic()), holds)
+    let holds = reference.if_comparable(
+        &[TrainingOption::P2pOff, TrainingOption::StaticGraph, TrainingOption::Bf16Hook],
+        copies,
+    );
+    Check::new(
+        "copies to the buckets, nothing sent",
+        reference,
+        variant,
+        |facts| format!("{}, {}", facts.copies(), facts.traffic()),
+        holds,
+    )
 }
 
 /// A step range may hold one backward pass, of which only some send, or all that belong to one synchronisation: either way there is more
@@ -372,46 +531,90 @@ fn copies_without_communication(reference: &Reference, variant: &Facts) -> Check
 fn fewer_collectives(reference: &Reference, variant: &Facts) -> Check {
     // The optimizer runs once however many passes there are, so two passes are less than twice the work.
     const MORE_WORK: f64 = 1.2;
-    let kernels = |facts: &Facts| comparability::compute_kernels(facts.report).values().map(|(calls, _)| calls).sum::<f64>();
+    let kernels = |facts: &Facts| {
+        comparability::compute_kernels(facts.report).values().map(|(calls, _)| calls).sum::<f64>()
+    };
     let work = |facts: &Facts| Some(kernels(facts)).filter(|&calls| calls > 0.0);
     let time = |facts: &Facts| facts.mean(Metric::ComputeNs);
     let growth = |work: &dyn Fn(&Facts) -> Option<f64>| {
         let each = |facts: &Facts| Some(work(facts)? / facts.mean(Metric::CommCount)?);
-        Some(each(variant)? / each(&reference.facts).filter(|each| each.is_finite() && *each > 0.0)?)
+        Some(
+            each(variant)?
+                / each(&reference.facts).filter(|each| each.is_finite() && *each > 0.0)?,
+        )
     };
     let grows = || growth(&work).or_else(|| growth(&time)).map(|growth| growth > MORE_WORK);
     let observe = |facts: &Facts| {
         let count = facts.mean(Metric::CommCount);
-        let share = |amount: Option<f64>| amount.zip(count.filter(|&n| n > 0.0)).map(|(amount, n)| amount / n);
+        let share = |amount: Option<f64>| {
+            amount.zip(count.filter(|&n| n > 0.0)).map(|(amount, n)| amount / n)
+        };
         match (share(work(facts)), share(time(facts))) {
-            (Some(kernels), _) => format!("{} a step, one to {} compute kernels", number(count), units::count(kernels.round() as u64)),
-            (_, Some(ns)) => format!("{} a step, one to {} of compute", number(count), units::time(ns as i64)),
+            (Some(kernels), _) => format!(
+                "{} a step, one to {} compute kernels",
+                number(count),
+                units::count(kernels.round() as u64)
+            ),
+            (_, Some(ns)) => {
+                format!("{} a step, one to {} of compute", number(count), units::time(ns as i64))
+            }
             _ => format!("{} a step", number(count)),
         }
     };
-    Check::new("fewer collectives for the same work", reference, variant, observe, reference.if_comparable(KEEPS_CALLS, grows))
+    Check::new(
+        "fewer collectives for the same work",
+        reference,
+        variant,
+        observe,
+        reference.if_comparable(KEEPS_CALLS, grows),
+    )
 }
 
 fn sharded_collectives(reference: &Reference, variant: &Facts) -> Check {
-    let of = |op: CommOp| variant.collective_calls().into_iter().find(|(name, _)| *name == op.label()).map_or(0.0, |(_, calls)| calls);
-    let (reduce, gather, scatter) = (of(CommOp::AllReduce), of(CommOp::AllGather), of(CommOp::ReduceScatter));
+    let of = |op: CommOp| {
+        variant
+            .collective_calls()
+            .into_iter()
+            .find(|(name, _)| *name == op.label())
+            .map_or(0.0, |(_, calls)| calls)
+    };
+    let (reduce, gather, scatter) =
+        (of(CommOp::AllReduce), of(CommOp::AllGather), of(CommOp::ReduceScatter));
     let observe = |facts: &Facts| {
-        let calls: Vec<String> =
-            facts.collective_calls().iter().filter(|(_, n)| *n > 0.0).map(|(name, n)| format!("{} {name}", number(Some(*n)))).collect();
+        let calls: Vec<String> = facts
+            .collective_calls()
+            .iter()
+            .filter(|(_, n)| *n > 0.0)
+            .map(|(name, n)| format!("{} {name}", number(Some(*n))))
+            .collect();
         if calls.is_empty() { "none of them".to_owned() } else { calls.join(", ") }
     };
     let holds = gather > 0.0 && scatter > 0.0 && gather + scatter > reduce;
-    Check::new("AllGather and ReduceScatter instead of AllReduce", reference, variant, observe, Some(holds))
+    Check::new(
+        "AllGather and ReduceScatter instead of AllReduce",
+        reference,
+        variant,
+        observe,
+        Some(holds),
+    )
 }
 
 fn same_traffic_slower(reference: &Reference, variant: &Facts) -> Check {
     let slower = || {
-        let same = reference.facts.median(Metric::CommCount)? == variant.median(Metric::CommCount)?;
-        let slower = variant.variant.comm_transfer_ns? as f64 > UNCHANGED.end() * reference.facts.variant.comm_transfer_ns? as f64;
+        let same =
+            reference.facts.median(Metric::CommCount)? == variant.median(Metric::CommCount)?;
+        let slower = variant.variant.comm_transfer_ns? as f64
+            > UNCHANGED.end() * reference.facts.variant.comm_transfer_ns? as f64;
         same.then_some(slower)
     };
     let expected = "the same collectives take longer: through host memory";
-    Check::new(expected, reference, variant, |facts| facts.traffic(), reference.if_comparable(KEEPS_TIMES, slower))
+    Check::new(
+        expected,
+        reference,
+        variant,
+        |facts| facts.traffic(),
+        reference.if_comparable(KEEPS_TIMES, slower),
+    )
 }
 
 /// A count, which is whole except where ranks differ.
@@ -424,14 +627,23 @@ fn number(value: Option<f64>) -> String {
 }
 
 /// Explains the expectations that failed, one finding an option, and what hooks do to the copies.
-pub(super) fn findings(baseline: &Facts, all: &[Facts], expectations: &[Expectation]) -> Vec<Finding> {
+pub(super) fn findings(
+    baseline: &Facts,
+    all: &[Facts],
+    expectations: &[Expectation],
+) -> Vec<Finding> {
     let back = CopiesBack::find(baseline, all);
     let named = |name: &str| all.iter().find(|facts| facts.variant.name == name);
     let mut findings: Vec<Finding> = Vec::new();
     let mut explained: Vec<(&str, TrainingOption)> = Vec::new();
     for failed in expectations.iter().filter(|e| e.holds == Some(false)) {
-        let (Some(variant), Some(reference)) = (named(&failed.variant), named(&failed.compared_with)) else { continue };
-        let because_of_hook = failed.option == TrainingOption::GradientAsBucketView && back.iter().any(|b| b.concerns(&failed.variant));
+        let (Some(variant), Some(reference)) =
+            (named(&failed.variant), named(&failed.compared_with))
+        else {
+            continue;
+        };
+        let because_of_hook = failed.option == TrainingOption::GradientAsBucketView
+            && back.iter().any(|b| b.concerns(&failed.variant));
         if because_of_hook || explained.contains(&(failed.variant.as_str(), failed.option)) {
             continue;
         }
@@ -465,7 +677,11 @@ fn evidence(failed: &Expectation) -> Map<String, Value> {
 }
 
 fn expectation_failed(failed: &Expectation) -> Finding {
-    let guessed = if failed.source.starts_with("guessed") { "; that it is used is guessed, --option says what is" } else { "" };
+    let guessed = if failed.source.starts_with("guessed") {
+        "; that it is used is guessed, --option says what is"
+    } else {
+        ""
+    };
     Finding {
         id: "expectation-failed".to_owned(),
         severity: Severity::Medium,
@@ -485,7 +701,10 @@ fn power_sgd_without_effect(variant: &Facts, failed: &Expectation) -> Finding {
     Finding {
         id: "option-without-effect".to_owned(),
         severity: Severity::High,
-        title: format!("{}: PowerSGD had no effect: communication is as it is without it.", variant.variant.name),
+        title: format!(
+            "{}: PowerSGD had no effect: communication is as it is without it.",
+            variant.variant.name
+        ),
         evidence: evidence(failed),
         advice: Some(format!(
             "The hook sends whole gradients until start_powerSGD_iter (1000 unless set), and the captured steps are {which}. Set it lower or capture later steps."
@@ -509,15 +728,23 @@ impl<'a> CopiesBack<'a> {
         let is_view = |option| option == TrainingOption::GradientAsBucketView;
         let copies = |facts: &Facts| facts.median(Metric::DtodCount);
         // Of several the plainest: with the fewest other options, then the one with the shortest name.
-        let saving =
-            all.iter().filter(|f| f.has(is_view) && !f.has(is_hook)).min_by_key(|f| (f.variant.options.len(), f.variant.name.len()));
+        let saving = all
+            .iter()
+            .filter(|f| f.has(is_view) && !f.has(is_hook))
+            .min_by_key(|f| (f.variant.options.len(), f.variant.name.len()));
         let mut found = Vec::new();
         for view_is_on in [true, false] {
             // Without a variant that shows what the option saves, having it on and copying as before is the evidence.
             let Some(compared) = saving.or(view_is_on.then_some(baseline)) else { continue };
             let back = |f: &&Facts| match saving {
-                Some(saving) => f.variant.ranks == saving.variant.ranks && copies(f) > copies(saving).map(|n| 1.1 * n),
-                None => f.variant.name != baseline.variant.name && copies(f) >= copies(baseline).map(|n| 0.99 * n),
+                Some(saving) => {
+                    f.variant.ranks == saving.variant.ranks
+                        && copies(f) > copies(saving).map(|n| 1.1 * n)
+                }
+                None => {
+                    f.variant.name != baseline.variant.name
+                        && copies(f) >= copies(baseline).map(|n| 0.99 * n)
+                }
             };
             let variants: Vec<Facts> = all
                 .iter()
@@ -526,7 +753,12 @@ impl<'a> CopiesBack<'a> {
                 .copied()
                 .collect();
             if !variants.is_empty() {
-                found.push(Self { view_is_on, variants, compared: *compared, saved: saving.is_some() });
+                found.push(Self {
+                    view_is_on,
+                    variants,
+                    compared: *compared,
+                    saved: saving.is_some(),
+                });
             }
         }
         found
@@ -545,8 +777,17 @@ impl<'a> CopiesBack<'a> {
                 None => kinds.push((copies, vec![&facts.variant.name])),
             }
         }
-        let whose = |names: &[&str]| if names.len() <= NAMED { names.join(", ") } else { units::plural(names.len(), "variant") };
-        let list: Vec<String> = kinds.iter().map(|(copies, names)| format!("{copies} a step in {}", whose(names))).collect();
+        let whose = |names: &[&str]| {
+            if names.len() <= NAMED {
+                names.join(", ")
+            } else {
+                units::plural(names.len(), "variant")
+            }
+        };
+        let list: Vec<String> = kinds
+            .iter()
+            .map(|(copies, names)| format!("{copies} a step in {}", whose(names)))
+            .collect();
         let compared = format!("{} in {}", self.compared.copies(), self.compared.variant.name);
         Finding {
             id: "hook-brings-copies-back".to_owned(),

@@ -50,22 +50,34 @@ pub fn group(inputs: &[String]) -> Result<Vec<Group>> {
         if let Some((name, pattern)) = named(input)? {
             let files = expand(Path::new(pattern))?;
             let captures = match evident_runs(&files) {
-                Some(runs) => runs.into_iter().map(|run| run.files.into_iter().map(|(path, _)| path.clone()).collect()).collect(),
+                Some(runs) => runs
+                    .into_iter()
+                    .map(|run| run.files.into_iter().map(|(path, _)| path.clone()).collect())
+                    .collect(),
                 None => vec![files],
             };
             for reports in captures {
                 add_files(&mut groups, name, reports)?;
             }
-            groups.iter_mut().filter(|group| group.name == name).for_each(|group| group.named_by_files = false);
+            groups
+                .iter_mut()
+                .filter(|group| group.name == name)
+                .for_each(|group| group.named_by_files = false);
             continue;
         }
         for path in expand(Path::new(input))? {
             let (stem, folder) = (stem(&path).0, folder(&path));
             match bare.iter().find(|(other, _)| *other == stem) {
-                Some((_, other)) if *other != folder => return Err(ambiguous(&stem, &[other.clone(), folder.to_owned()], &path)),
+                Some((_, other)) if *other != folder => {
+                    return Err(ambiguous(&stem, &[other.clone(), folder.to_owned()], &path));
+                }
                 // Keeps the place of the variant among those that are named.
                 None if groups.iter().all(|group| group.name != stem) => {
-                    groups.push(Group { name: stem.clone(), named_by_files: true, ..Group::default() });
+                    groups.push(Group {
+                        name: stem.clone(),
+                        named_by_files: true,
+                        ..Group::default()
+                    });
                 }
                 _ => {}
             }
@@ -121,7 +133,8 @@ pub fn add_capture(groups: &mut Vec<Group>, name: &str, files: Files) -> Result<
         groups.len() - 1
     });
     let identity = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-    let mut seen: BTreeSet<PathBuf> = groups[at].captures.iter().flat_map(|capture| &capture.reports).map(identity).collect();
+    let mut seen: BTreeSet<PathBuf> =
+        groups[at].captures.iter().flat_map(|capture| &capture.reports).map(identity).collect();
     if let Some(twice) = files.reports.iter().find(|path| !seen.insert(identity(path))) {
         return Err(Error::usage(format!("'{}' is in variant '{name}' twice", twice.display()))
             .with_hint("a repeat is another capture of the same program, in files of its own"));
@@ -139,8 +152,11 @@ fn named(input: &str) -> Result<Option<(&str, &str)>> {
         // A folder's name may hold '=', a variant's name cannot hold a separator.
         Some((name, _)) if name.contains(['/', '\\']) => Ok(None),
         Some((name, pattern)) if name.trim().is_empty() || pattern.is_empty() => {
-            Err(Error::usage(format!("'{input}' lacks {}", if pattern.is_empty() { "files after '='" } else { "a name before '='" }))
-                .with_hint("give NAME='FILES', e.g. ddp='ddp-8gpu_*.sqlite'"))
+            Err(Error::usage(format!(
+                "'{input}' lacks {}",
+                if pattern.is_empty() { "files after '='" } else { "a name before '='" }
+            ))
+            .with_hint("give NAME='FILES', e.g. ddp='ddp-8gpu_*.sqlite'"))
         }
         Some((name, pattern)) => Ok(Some((name.trim(), pattern))),
         None => Ok(None),
@@ -152,14 +168,19 @@ fn named(input: &str) -> Result<Option<(&str, &str)>> {
 /// # Errors
 /// A pattern that is malformed or matches nothing.
 pub fn expand(path: &Path) -> Result<Vec<PathBuf>> {
-    let Some(pattern) = path.to_str().filter(|text| text.contains(['*', '?', '[']) && !path.exists()) else {
+    let Some(pattern) =
+        path.to_str().filter(|text| text.contains(['*', '?', '[']) && !path.exists())
+    else {
         return Ok(vec![path.to_owned()]);
     };
-    let matches = glob::glob(pattern).map_err(|e| Error::usage(format!("'{pattern}' is no pattern for file names: {}", e.msg)))?;
+    let matches = glob::glob(pattern).map_err(|e| {
+        Error::usage(format!("'{pattern}' is no pattern for file names: {}", e.msg))
+    })?;
     let found: BTreeSet<PathBuf> = matches.filter_map(std::result::Result::ok).collect();
     match found.is_empty() {
-        true => Err(Error::input(path, "matches no file")
-            .with_hint("check the path; it is relative to the current folder, in a manifest to the manifest's")),
+        true => Err(Error::input(path, "matches no file").with_hint(
+            "check the path; it is relative to the current folder, in a manifest to the manifest's",
+        )),
         false => Ok(found.into_iter().collect()),
     }
 }
@@ -174,7 +195,9 @@ fn stem(path: &Path) -> (String, Option<String>) {
         _ => name,
     };
     match name.strip_suffix(['.', '_', '-']) {
-        Some(name) if !name.is_empty() && !rank.is_empty() => (name.to_owned(), Some(rank.to_owned())),
+        Some(name) if !name.is_empty() && !rank.is_empty() => {
+            (name.to_owned(), Some(rank.to_owned()))
+        }
         _ => (whole, None),
     }
 }
@@ -183,13 +206,26 @@ fn ambiguous(stem: &str, folders: &[PathBuf], file: &Path) -> Error {
     let ending = file.extension().map_or_else(String::new, |e| format!(".{}", e.to_string_lossy()));
     let files = |folder: &PathBuf| folder.join(format!("{stem}_*{ending}")).display().to_string();
     let say = |names: [String; 2]| {
-        let words = names.iter().zip(folders).map(|(name, folder)| format!("{name}={}", shell_quote(&files(folder))));
+        let words = names
+            .iter()
+            .zip(folders)
+            .map(|(name, folder)| format!("{name}={}", shell_quote(&files(folder))));
         words.collect::<Vec<_>>().join(" ")
     };
-    let folder_name = |folder: &PathBuf| folder.file_name().map_or_else(|| "here".to_owned(), |name| name.to_string_lossy().into_owned());
-    Error::usage(format!("files called '{stem}' are in two folders: two variants, or two captures of one?")).with_hint(format!(
+    let folder_name = |folder: &PathBuf| {
+        folder
+            .file_name()
+            .map_or_else(|| "here".to_owned(), |name| name.to_string_lossy().into_owned())
+    };
+    Error::usage(format!(
+        "files called '{stem}' are in two folders: two variants, or two captures of one?"
+    ))
+    .with_hint(format!(
         "for two variants: {}; for two captures of one: {}",
-        say([format!("{}-{stem}", folder_name(&folders[0])), format!("{}-{stem}", folder_name(&folders[1]))]),
+        say([
+            format!("{}-{stem}", folder_name(&folders[0])),
+            format!("{}-{stem}", folder_name(&folders[1]))
+        ]),
         say([stem.to_owned(), stem.to_owned()])
     ))
 }
@@ -218,7 +254,10 @@ pub fn several_runs(paths: &[PathBuf]) -> Option<String> {
 /// How to name `paths` as several captures of one variant, if that is evidently what they are.
 pub fn as_repeats(name: &str, paths: &[PathBuf]) -> Option<String> {
     let runs = evident_runs(paths)?;
-    let words: Vec<String> = runs.iter().map(|run| format!("{}={}", shell_quote(name), shell_quote(&pattern(&run.files)))).collect();
+    let words: Vec<String> = runs
+        .iter()
+        .map(|run| format!("{}={}", shell_quote(name), shell_quote(&pattern(&run.files))))
+        .collect();
     Some(format!("if these are several captures of '{name}', name each: {}", words.join(" ")))
 }
 
@@ -234,7 +273,8 @@ fn evident_runs(paths: &[PathBuf]) -> Option<Vec<Run<'_>>> {
         }
     }
     let mut ranks: BTreeMap<&str, usize> = BTreeMap::new();
-    for rank in runs.iter().flat_map(|run| run.files.iter().filter_map(|(_, rank)| rank.as_deref())) {
+    for rank in runs.iter().flat_map(|run| run.files.iter().filter_map(|(_, rank)| rank.as_deref()))
+    {
         *ranks.entry(rank).or_default() += 1;
     }
     let doubled = ranks.values().any(|&n| n > 1);
@@ -275,30 +315,73 @@ mod tests {
     fn grouped(dir: &tempfile::TempDir, inputs: &[&str]) -> Result<Vec<String>> {
         let root = format!("{}/", dir.path().display());
         let inputs: Vec<String> = inputs.iter().map(|input| input.replace('@', &root)).collect();
-        let show = |files: &Files| files.reports.iter().map(|p| p.display().to_string().replace(&root, "")).collect::<Vec<_>>().join(" ");
+        let show = |files: &Files| {
+            files
+                .reports
+                .iter()
+                .map(|p| p.display().to_string().replace(&root, ""))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
         let groups = group(&inputs)?;
-        Ok(groups.iter().map(|g| format!("{}: {}", g.name, g.captures.iter().map(show).collect::<Vec<_>>().join(" | "))).collect())
+        Ok(groups
+            .iter()
+            .map(|g| {
+                format!(
+                    "{}: {}",
+                    g.name,
+                    g.captures.iter().map(show).collect::<Vec<_>>().join(" | ")
+                )
+            })
+            .collect())
     }
 
     #[test]
     fn bare_files_are_grouped_by_name_without_the_rank() {
-        let dir = folder(&["ddp_0.sqlite", "ddp_1.sqlite", "view.rank0.sqlite", "view.rank1.sqlite", "one.sqlite", "run-2.sqlite"]);
+        let dir = folder(&[
+            "ddp_0.sqlite",
+            "ddp_1.sqlite",
+            "view.rank0.sqlite",
+            "view.rank1.sqlite",
+            "one.sqlite",
+            "run-2.sqlite",
+        ]);
         assert_eq!(
-            grouped(&dir, &["@view.rank0.sqlite", "@ddp_1.sqlite", "@ddp_0.sqlite", "@view.rank1.sqlite", "@one.sqlite", "@run-2.sqlite"])
-                .expect("groups"),
-            ["view: view.rank0.sqlite view.rank1.sqlite", "ddp: ddp_1.sqlite ddp_0.sqlite", "one: one.sqlite", "run: run-2.sqlite"]
+            grouped(
+                &dir,
+                &[
+                    "@view.rank0.sqlite",
+                    "@ddp_1.sqlite",
+                    "@ddp_0.sqlite",
+                    "@view.rank1.sqlite",
+                    "@one.sqlite",
+                    "@run-2.sqlite"
+                ]
+            )
+            .expect("groups"),
+            [
+                "view: view.rank0.sqlite view.rank1.sqlite",
+                "ddp: ddp_1.sqlite ddp_0.sqlite",
+                "one: one.sqlite",
+                "run: run-2.sqlite"
+            ]
         );
-        assert_eq!(grouped(&dir, &["@ddp_*.sqlite"]).expect("groups"), ["ddp: ddp_0.sqlite ddp_1.sqlite"]);
+        assert_eq!(
+            grouped(&dir, &["@ddp_*.sqlite"]).expect("groups"),
+            ["ddp: ddp_0.sqlite ddp_1.sqlite"]
+        );
     }
 
     #[test]
     fn the_same_name_again_is_another_capture() {
         let dir = folder(&["run1_0.sqlite", "run1_1.sqlite", "run2_0.sqlite", "new_0.sqlite"]);
         assert_eq!(
-            grouped(&dir, &["old=@run1_*.sqlite", "new=@new_0.sqlite", "old=@run2_*.sqlite"]).expect("groups"),
+            grouped(&dir, &["old=@run1_*.sqlite", "new=@new_0.sqlite", "old=@run2_*.sqlite"])
+                .expect("groups"),
             ["old: run1_0.sqlite run1_1.sqlite | run2_0.sqlite", "new: new_0.sqlite"]
         );
-        let twice = grouped(&dir, &["old=@run1_*.sqlite", "old=@run1_0.sqlite"]).expect_err("the same file");
+        let twice = grouped(&dir, &["old=@run1_*.sqlite", "old=@run1_0.sqlite"])
+            .expect_err("the same file");
         assert!(twice.fact.contains("twice"), "{twice}");
     }
 
@@ -320,7 +403,10 @@ mod tests {
                 &["a=@run1_0.sqlite", "a=@run2_0.sqlite", "a=@run1_1.sqlite", "a=@run2_1.sqlite"],
                 "run1_0.sqlite run1_1.sqlite | run2_0.sqlite run2_1.sqlite",
             ),
-            (&["a=@run1_?.sqlite", "a=@run2_?.sqlite"], "run1_0.sqlite run1_1.sqlite | run2_0.sqlite run2_1.sqlite"),
+            (
+                &["a=@run1_?.sqlite", "a=@run2_?.sqlite"],
+                "run1_0.sqlite run1_1.sqlite | run2_0.sqlite run2_1.sqlite",
+            ),
             // One pattern that matches two runs.
             (&["a=@run?_?.sqlite"], "run1_0.sqlite run1_1.sqlite | run2_0.sqlite run2_1.sqlite"),
             // Another folder, a rank twice, and files without a rank are repeats.
@@ -329,19 +415,34 @@ mod tests {
             (&["a=@run1_0.sqlite", "a=@plain.sqlite"], "run1_0.sqlite | plain.sqlite"),
         ];
         for (inputs, expected) in cases {
-            assert_eq!(grouped(&dir, inputs).expect("groups"), [format!("a: {expected}")], "{inputs:?}");
+            assert_eq!(
+                grouped(&dir, inputs).expect("groups"),
+                [format!("a: {expected}")],
+                "{inputs:?}"
+            );
         }
-        let twice = grouped(&dir, &["a=@run1_0.sqlite", "a=@run1_1.sqlite", "a=@run1_1.sqlite"]).expect_err("the same file");
+        let twice = grouped(&dir, &["a=@run1_0.sqlite", "a=@run1_1.sqlite", "a=@run1_1.sqlite"])
+            .expect_err("the same file");
         assert!(twice.fact.contains("twice"), "{twice}");
     }
 
     #[test]
     fn the_plain_program_is_found_among_its_changes() {
         let groups = |names: &[&str]| -> Vec<Group> {
-            names.iter().map(|name| Group { name: (*name).to_owned(), named_by_files: true, ..Group::default() }).collect()
+            names
+                .iter()
+                .map(|name| Group {
+                    name: (*name).to_owned(),
+                    named_by_files: true,
+                    ..Group::default()
+                })
+                .collect()
         };
         // As a shell sorts shm-2gpu-bf16_0.sqlite and shm-2gpu_0.sqlite.
-        assert_eq!(plain(&groups(&["shm-2gpu-bf16", "shm-2gpu-view", "shm-2gpu"])), Some("shm-2gpu"));
+        assert_eq!(
+            plain(&groups(&["shm-2gpu-bf16", "shm-2gpu-view", "shm-2gpu"])),
+            Some("shm-2gpu")
+        );
         assert_eq!(plain(&groups(&["baseline", "ddp-2gpu-bf16", "ddp-2gpu"])), None);
         assert_eq!(plain(&groups(&["ddp"])), None);
         let mut named = groups(&["ddp-view", "ddp"]);
@@ -350,21 +451,33 @@ mod tests {
 
         let dir = folder(&["ddp-view_0.sqlite", "ddp_0.sqlite"]);
         let root = dir.path().display();
-        let named_by_files = |inputs: &[String]| group(inputs).expect("groups").iter().map(|g| g.named_by_files).collect::<Vec<_>>();
-        assert_eq!(named_by_files(&[format!("{root}/ddp-view_0.sqlite"), format!("ddp={root}/ddp_0.sqlite")]), [true, false]);
+        let named_by_files = |inputs: &[String]| {
+            group(inputs).expect("groups").iter().map(|g| g.named_by_files).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            named_by_files(&[
+                format!("{root}/ddp-view_0.sqlite"),
+                format!("ddp={root}/ddp_0.sqlite")
+            ]),
+            [true, false]
+        );
     }
 
     #[test]
     fn a_path_that_exists_is_a_path_even_with_an_equals_sign() {
         let dir = folder(&["lr=3_0.sqlite", "lr=3_1.sqlite", "a=b/x_0.sqlite"]);
-        assert_eq!(grouped(&dir, &["@lr=3_0.sqlite", "@lr=3_1.sqlite"]).expect("groups"), ["lr=3: lr=3_0.sqlite lr=3_1.sqlite"]);
+        assert_eq!(
+            grouped(&dir, &["@lr=3_0.sqlite", "@lr=3_1.sqlite"]).expect("groups"),
+            ["lr=3: lr=3_0.sqlite lr=3_1.sqlite"]
+        );
         assert_eq!(grouped(&dir, &["@a=b/x_*.sqlite"]).expect("groups"), ["x: a=b/x_0.sqlite"]);
     }
 
     #[test]
     fn one_name_in_two_folders_is_refused_with_both_ways_to_say_it() {
         let dir = folder(&["nvlink/ddp_0.sqlite", "shm/ddp_0.sqlite"]);
-        let error = grouped(&dir, &["@nvlink/ddp_0.sqlite", "@shm/ddp_0.sqlite"]).expect_err("ambiguous");
+        let error =
+            grouped(&dir, &["@nvlink/ddp_0.sqlite", "@shm/ddp_0.sqlite"]).expect_err("ambiguous");
         assert_eq!(error.exit_code(), 2);
         let hint = error.hint.expect("says how").replace(&format!("{}/", dir.path().display()), "");
         assert_eq!(

@@ -92,14 +92,18 @@ impl OneOrMore {
 /// # Errors
 /// It cannot be read or parsed, names an unknown option, or names files that do not exist.
 pub fn read(path: &Path) -> Result<Manifest> {
-    let text = std::fs::read_to_string(path).map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
     parse(path, &text)
 }
 
 fn parse(path: &Path, text: &str) -> Result<Manifest> {
     let document: Document = toml::from_str(text).map_err(|e| {
-        let line = e.span().map_or(1, |span| text.get(..span.start).map_or(1, |before| before.matches('\n').count() + 1));
-        Error::input(path, format!("line {line}: {}", e.message())).with_hint("see 'nsysnccl compare --help' for an example")
+        let line = e.span().map_or(1, |span| {
+            text.get(..span.start).map_or(1, |before| before.matches('\n').count() + 1)
+        });
+        Error::input(path, format!("line {line}: {}", e.message()))
+            .with_hint("see 'nsysnccl compare --help' for an example")
     })?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut manifest = Manifest {
@@ -109,7 +113,8 @@ fn parse(path: &Path, text: &str) -> Result<Manifest> {
         groups: Vec::new(),
     };
     if manifest.min_effect.is_some_and(|e| !(0.0..1.0).contains(&e)) {
-        return Err(Error::input(path, "min_effect is not between 0 and 1").with_hint("0.01 means that 1 % counts"));
+        return Err(Error::input(path, "min_effect is not between 0 and 1")
+            .with_hint("0.01 means that 1 % counts"));
     }
     for entry in &document.variant {
         let files = Files {
@@ -121,9 +126,12 @@ fn parse(path: &Path, text: &str) -> Result<Manifest> {
             return Err(Error::input(path, format!("variant '{}' has no reports", entry.name)));
         }
         group::add_capture(&mut manifest.groups, &entry.name, files)?;
-        let Some(group) = manifest.groups.iter_mut().find(|group| group.name == entry.name) else { continue };
+        let Some(group) = manifest.groups.iter_mut().find(|group| group.name == entry.name) else {
+            continue;
+        };
         for text in entry.options.list() {
-            let option = option::told(text, "manifest").map_err(|e| Error { path: Some(path.to_owned()), ..e })?;
+            let option = option::told(text, "manifest")
+                .map_err(|e| Error { path: Some(path.to_owned()), ..e })?;
             if !group.options.contains(&option) {
                 group.options.push(option);
             }
@@ -139,7 +147,8 @@ fn scaling(path: &Path, text: &str) -> Result<Scaling> {
     match text {
         "weak" => Ok(Scaling::Weak),
         "strong" => Ok(Scaling::Strong),
-        _ => Err(Error::input(path, format!("scaling is '{text}'")).with_hint("use \"weak\" or \"strong\"")),
+        _ => Err(Error::input(path, format!("scaling is '{text}'"))
+            .with_hint("use \"weak\" or \"strong\"")),
     }
 }
 
@@ -182,23 +191,39 @@ mod tests {
         let manifest = parse(&dir.path().join(FILE_NAME), text).expect("is valid");
         assert_eq!(manifest.baseline.as_deref(), Some("old"));
         assert_eq!((manifest.min_effect, manifest.scaling), (Some(0.02), Some(Scaling::Weak)));
-        let names: Vec<_> = manifest.groups.iter().map(|g| (g.name.as_str(), g.captures.len())).collect();
+        let names: Vec<_> =
+            manifest.groups.iter().map(|g| (g.name.as_str(), g.captures.len())).collect();
         assert_eq!(names, [("old", 2), ("new", 1)]);
         let old = &manifest.groups[0].captures[0];
         assert_eq!((old.reports.len(), old.inspector.len()), (2, 1));
-        let options: Vec<_> = manifest.groups[1].options.iter().map(|o| (o.option, o.source.as_str())).collect();
-        assert_eq!(options, [(TrainingOption::GradientAsBucketView, "manifest"), (TrainingOption::BucketCap(100), "manifest")]);
+        let options: Vec<_> =
+            manifest.groups[1].options.iter().map(|o| (o.option, o.source.as_str())).collect();
+        assert_eq!(
+            options,
+            [
+                (TrainingOption::GradientAsBucketView, "manifest"),
+                (TrainingOption::BucketCap(100), "manifest")
+            ]
+        );
     }
 
     #[test]
     fn errors_name_the_file_and_the_line() {
         let path = Path::new("x/nsysnccl.toml");
         let fact = |text: &str| parse(path, text).expect_err("is refused").to_string();
-        assert_eq!(fact("baseline = 1"), "x/nsysnccl.toml: line 1: invalid type: integer `1`, expected a string");
-        assert!(fact("\n[[variant]]\nname = 'a'\nreport = 'x'").contains("line 4: unknown field `report`"));
+        assert_eq!(
+            fact("baseline = 1"),
+            "x/nsysnccl.toml: line 1: invalid type: integer `1`, expected a string"
+        );
+        assert!(
+            fact("\n[[variant]]\nname = 'a'\nreport = 'x'")
+                .contains("line 4: unknown field `report`")
+        );
         assert!(fact("min_effect = 5.0").contains("between 0 and 1"));
         assert!(fact("scaling = 'week'").contains("week"));
         assert!(fact("[[variant]]\nname = 'a'\nreports = []").contains("no reports"));
-        assert!(fact("[[variant]]\nname = 'a'\nreports = 'none_*.sqlite'").contains("matches no file"));
+        assert!(
+            fact("[[variant]]\nname = 'a'\nreports = 'none_*.sqlite'").contains("matches no file")
+        );
     }
 }

@@ -158,7 +158,9 @@ impl Comparison {
     /// True if a step of the variant is known not to do the work of a step of the baseline, so that a shorter one is no gain by itself:
     /// with another number of ranks, or with its kernels run another number of times.
     pub fn other_work(&self, variant: &Variant) -> bool {
-        self.comparability.iter().any(|remark| remark.variant == variant.name && matches!(remark.aspect, "ranks" | "work"))
+        self.comparability.iter().any(|remark| {
+            remark.variant == variant.name && matches!(remark.aspect, "ranks" | "work")
+        })
     }
 }
 

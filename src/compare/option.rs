@@ -32,36 +32,48 @@ pub enum TrainingOption {
 }
 
 /// The spellings that [`TrainingOption::parse`] understands, for errors.
-const SPELLINGS: &str =
-    "static_graph, gradient_as_bucket_view (or view), bf16, powersgd, bucket=MIB, ddp_one_gpu, accumulation, fsdp, p2p_off (or shm)";
+const SPELLINGS: &str = "static_graph, gradient_as_bucket_view (or view), bf16, powersgd, bucket=MIB, ddp_one_gpu, accumulation, fsdp, p2p_off (or shm)";
 
 /// The option that a user names, with where it was said.
 ///
 /// # Errors
 /// It is none that this tool knows.
 pub fn told(text: &str, source: &str) -> Result<ChangedOption> {
-    let option = TrainingOption::parse(text)
-        .ok_or_else(|| Error::usage(format!("'{text}' is no option that is known here")).with_hint(format!("use one of: {SPELLINGS}")))?;
+    let option = TrainingOption::parse(text).ok_or_else(|| {
+        Error::usage(format!("'{text}' is no option that is known here"))
+            .with_hint(format!("use one of: {SPELLINGS}"))
+    })?;
     Ok(ChangedOption { option, source: source.to_owned() })
 }
 
 impl TrainingOption {
     /// The option that `text` means, whatever its case, dashes and underscores.
     pub fn parse(text: &str) -> Option<Self> {
-        let key: String = text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+        let key: String = text
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .map(|c| c.to_ascii_lowercase())
+            .collect();
         Some(match key.as_str() {
             "static" | "staticgraph" => Self::StaticGraph,
-            "view" | "bucketview" | "gradview" | "gradientasbucketview" => Self::GradientAsBucketView,
+            "view" | "bucketview" | "gradview" | "gradientasbucketview" => {
+                Self::GradientAsBucketView
+            }
             "bf16" | "bf16hook" | "bf16compress" | "bf16compresshook" => Self::Bf16Hook,
             "powersgd" | "powersgdhook" | "psgd" => Self::PowerSgd,
             "ddp1gpu" | "ddponegpu" => Self::DdpOneGpu,
-            "accum" | "gradaccum" | "accumulation" | "gradientaccumulation" | "nosync" => Self::GradientAccumulation,
+            "accum" | "gradaccum" | "accumulation" | "gradientaccumulation" | "nosync" => {
+                Self::GradientAccumulation
+            }
             "fsdp" | "fsdp1" | "fsdp2" => Self::Fsdp,
             "shm" | "p2poff" | "nop2p" | "ncclp2pdisable" | "ncclp2pdisable1" => Self::P2pOff,
             _ => {
-                let (word, number) = key.split_at(key.trim_end_matches(|c: char| c.is_ascii_digit()).len());
+                let (word, number) =
+                    key.split_at(key.trim_end_matches(|c: char| c.is_ascii_digit()).len());
                 match (word, number.parse()) {
-                    ("bucket" | "bucketcap" | "bucketcapmb", Ok(mib)) if mib > 0 => Self::BucketCap(mib),
+                    ("bucket" | "bucketcap" | "bucketcapmb", Ok(mib)) if mib > 0 => {
+                        Self::BucketCap(mib)
+                    }
                     ("accum" | "gradaccum" | "accumulation", Ok(1..)) => Self::GradientAccumulation,
                     _ => return None,
                 }
@@ -100,7 +112,10 @@ impl Serialize for TrainingOption {
 /// What a variant uses: what it is said to use (which wins), then what its captured environment and its name suggest.
 pub(super) fn options_of(input: &VariantInput) -> Vec<ChangedOption> {
     let mut options: Vec<ChangedOption> = Vec::new();
-    let guesses = from_environment(&input.captures).into_iter().chain(from_name(&input.name)).filter(|_| input.guess_options);
+    let guesses = from_environment(&input.captures)
+        .into_iter()
+        .chain(from_name(&input.name))
+        .filter(|_| input.guess_options);
     for option in input.options.iter().cloned().chain(guesses) {
         if !options.iter().any(|o| o.option.same_kind(option.option)) {
             options.push(option);
@@ -111,22 +126,30 @@ pub(super) fn options_of(input: &VariantInput) -> Vec<ChangedOption> {
 
 fn from_environment(captures: &[Report]) -> Option<ChangedOption> {
     let disables = |report: &Report| {
-        report.inputs.iter().any(|input| input.capture.settings.get("NCCL_P2P_DISABLE").is_some_and(|value| value.trim() == "1"))
+        report.inputs.iter().any(|input| {
+            input.capture.settings.get("NCCL_P2P_DISABLE").is_some_and(|value| value.trim() == "1")
+        })
     };
-    captures
-        .iter()
-        .any(disables)
-        .then(|| ChangedOption { option: TrainingOption::P2pOff, source: "captured environment: NCCL_P2P_DISABLE=1".to_owned() })
+    captures.iter().any(disables).then(|| ChangedOption {
+        option: TrainingOption::P2pOff,
+        source: "captured environment: NCCL_P2P_DISABLE=1".to_owned(),
+    })
 }
 
 /// Reads the words of a name: each alone and, for spellings with separators (`ddp-1gpu`, `bucket_cap_mb_100`), up to four in a row.
 fn from_name(name: &str) -> Vec<ChangedOption> {
-    let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let mut found: Vec<TrainingOption> =
-        (1..=4).flat_map(|n| words.windows(n)).filter_map(|words| TrainingOption::parse(&words.concat())).collect();
+    let words: Vec<&str> =
+        name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let mut found: Vec<TrainingOption> = (1..=4)
+        .flat_map(|n| words.windows(n))
+        .filter_map(|words| TrainingOption::parse(&words.concat()))
+        .collect();
     found.sort_unstable();
     found.dedup_by(|a, b| a.same_kind(*b));
-    found.into_iter().map(|option| ChangedOption { option, source: "guessed from the name".to_owned() }).collect()
+    found
+        .into_iter()
+        .map(|option| ChangedOption { option, source: "guessed from the name".to_owned() })
+        .collect()
 }
 
 #[cfg(test)]
@@ -161,7 +184,17 @@ mod tests {
     #[test]
     fn every_label_is_a_spelling_of_itself() {
         use TrainingOption::*;
-        let all = [StaticGraph, GradientAsBucketView, Bf16Hook, PowerSgd, BucketCap(100), DdpOneGpu, GradientAccumulation, Fsdp, P2pOff];
+        let all = [
+            StaticGraph,
+            GradientAsBucketView,
+            Bf16Hook,
+            PowerSgd,
+            BucketCap(100),
+            DdpOneGpu,
+            GradientAccumulation,
+            Fsdp,
+            P2pOff,
+        ];
         for option in all {
             assert_eq!(TrainingOption::parse(&option.to_string()), Some(option));
         }
@@ -172,11 +205,25 @@ mod tests {
 
     #[test]
     fn what_is_told_beats_what_is_guessed() {
-        let told = vec![ChangedOption { option: TrainingOption::BucketCap(50), source: "--option".to_owned() }];
-        let input =
-            VariantInput { name: "ddp-bucket100-view".to_owned(), captures: Vec::new(), options: told, guess_options: true, notes: None };
+        let told = vec![ChangedOption {
+            option: TrainingOption::BucketCap(50),
+            source: "--option".to_owned(),
+        }];
+        let input = VariantInput {
+            name: "ddp-bucket100-view".to_owned(),
+            captures: Vec::new(),
+            options: told,
+            guess_options: true,
+            notes: None,
+        };
         let options = options_of(&input);
         let got: Vec<_> = options.iter().map(|o| (o.option, o.source.as_str())).collect();
-        assert_eq!(got, [(TrainingOption::BucketCap(50), "--option"), (TrainingOption::GradientAsBucketView, "guessed from the name")]);
+        assert_eq!(
+            got,
+            [
+                (TrainingOption::BucketCap(50), "--option"),
+                (TrainingOption::GradientAsBucketView, "guessed from the name")
+            ]
+        );
     }
 }

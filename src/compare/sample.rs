@@ -24,8 +24,10 @@ pub(super) fn step_times(report: &Report, exclude_outliers: bool) -> Vec<i64> {
 
 /// The median step time, or the mean of the captures' medians, ns.
 pub(super) fn typical_step(captures: &[Vec<i64>]) -> Option<f64> {
-    let medians: Vec<f64> =
-        captures.iter().filter_map(|times| stats::median(&times.iter().map(|&t| t as f64).collect::<Vec<_>>())).collect();
+    let medians: Vec<f64> = captures
+        .iter()
+        .filter_map(|times| stats::median(&times.iter().map(|&t| t as f64).collect::<Vec<_>>()))
+        .collect();
     stats::mean(&medians)
 }
 
@@ -59,20 +61,30 @@ pub(super) fn capture(report: &Report, exclude_outliers: bool) -> Capture {
 
 /// The numbers of a variant: of several captures the mean of their medians and means, the least minimum and the greatest maximum.
 pub(super) fn summary(reports: &[Report], exclude_outliers: bool) -> Summary {
-    let each: Vec<Summary> = reports.iter().map(|report| summary_of_one(report, exclude_outliers)).collect();
-    Summary::from_fn(|metric| merge(&each.iter().filter_map(|summary| summary[metric]).collect::<Vec<_>>()))
+    let each: Vec<Summary> =
+        reports.iter().map(|report| summary_of_one(report, exclude_outliers)).collect();
+    Summary::from_fn(|metric| {
+        merge(&each.iter().filter_map(|summary| summary[metric]).collect::<Vec<_>>())
+    })
 }
 
 fn summary_of_one(report: &Report, exclude_outliers: bool) -> Summary {
     Summary::from_fn(|metric| {
-        let values: Vec<Num> = counted(report, exclude_outliers).filter_map(|step| step.values[metric]).collect();
+        let values: Vec<Num> =
+            counted(report, exclude_outliers).filter_map(|step| step.values[metric]).collect();
         stats::spread(&values)
     })
 }
 
 fn merge(spreads: &[Spread]) -> Option<Spread> {
-    let over = |pick: fn(&Spread) -> Num| stats::spread(&spreads.iter().map(pick).collect::<Vec<_>>());
-    Some(Spread { median: over(|s| s.median)?.mean, mean: over(|s| s.mean)?.mean, min: over(|s| s.min)?.min, max: over(|s| s.max)?.max })
+    let over =
+        |pick: fn(&Spread) -> Num| stats::spread(&spreads.iter().map(pick).collect::<Vec<_>>());
+    Some(Spread {
+        median: over(|s| s.median)?.mean,
+        mean: over(|s| s.mean)?.mean,
+        min: over(|s| s.min)?.min,
+        max: over(|s| s.max)?.max,
+    })
 }
 
 /// Which occurrence of its text each step is, from 0: steps of different ranks are the same step when both agree.
@@ -91,11 +103,22 @@ fn occurrences<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)
 type StepsByName<'a> = BTreeMap<(&'a str, usize), &'a RankStep>;
 
 /// Each step of the run that counts with the ranks' own steps of it.
-pub(super) fn counted_with_ranks(report: &Report, exclude_outliers: bool) -> Vec<(&RunStep, Vec<(u32, &RankStep)>)> {
+pub(super) fn counted_with_ranks(
+    report: &Report,
+    exclude_outliers: bool,
+) -> Vec<(&RunStep, Vec<(u32, &RankStep)>)> {
     let ranks: Vec<(u32, StepsByName)> = report
         .ranks
         .iter()
-        .map(|rank| (rank.rank, occurrences(rank.steps.iter().map(|s| s.name.as_str())).into_iter().zip(&rank.steps).collect()))
+        .map(|rank| {
+            (
+                rank.rank,
+                occurrences(rank.steps.iter().map(|s| s.name.as_str()))
+                    .into_iter()
+                    .zip(&rank.steps)
+                    .collect(),
+            )
+        })
         .collect();
     let keys = occurrences(report.steps.iter().map(|step| step.name.as_str()));
     report
@@ -103,6 +126,11 @@ pub(super) fn counted_with_ranks(report: &Report, exclude_outliers: bool) -> Vec
         .iter()
         .zip(keys)
         .filter(|(step, _)| counts(step, exclude_outliers))
-        .map(|(step, key)| (step, ranks.iter().filter_map(|(rank, steps)| Some((*rank, *steps.get(&key)?))).collect()))
+        .map(|(step, key)| {
+            (
+                step,
+                ranks.iter().filter_map(|(rank, steps)| Some((*rank, *steps.get(&key)?))).collect(),
+            )
+        })
         .collect()
 }

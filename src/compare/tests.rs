@@ -14,36 +14,76 @@ fn median(comparison: &Comparison, name: &str, metric: Metric) -> f64 {
 
 #[test]
 fn the_table_reproduces_what_is_known_of_the_shared_memory_runs() {
-    let c = compared(&["shm/shm-2gpu", "shm/shm-2gpu-view", "shm/shm-2gpu-bf16", "shm/shm-2gpu-powersgd", "shm/shm-2gpu-bf16-bucket100"]);
+    let c = compared(&[
+        "shm/shm-2gpu",
+        "shm/shm-2gpu-view",
+        "shm/shm-2gpu-bf16",
+        "shm/shm-2gpu-powersgd",
+        "shm/shm-2gpu-bf16-bucket100",
+    ]);
     assert_eq!(c.baseline, "shm-2gpu");
     assert_eq!(of(&c, "shm-2gpu").verdict, Verdict::Baseline);
-    assert_eq!((median(&c, "shm-2gpu", Metric::DtodCount), median(&c, "shm-2gpu", Metric::DtodBytes)), (368.0, 1_698_000_800.0));
-    assert_eq!((median(&c, "shm-2gpu-view", Metric::DtodCount), median(&c, "shm-2gpu-view", Metric::DtodBytes)), (72.0, 471_859_200.0));
+    assert_eq!(
+        (median(&c, "shm-2gpu", Metric::DtodCount), median(&c, "shm-2gpu", Metric::DtodBytes)),
+        (368.0, 1_698_000_800.0)
+    );
+    assert_eq!(
+        (
+            median(&c, "shm-2gpu-view", Metric::DtodCount),
+            median(&c, "shm-2gpu-view", Metric::DtodBytes)
+        ),
+        (72.0, 471_859_200.0)
+    );
     assert_eq!(median(&c, "shm-2gpu-bf16", Metric::DtodCount), 368.0);
 
     // Medians 137,568,464 and (116,928,889 + 118,854,xxx) / 2 without the first outlier: 1.1669.
     let bf16 = of(&c, "shm-2gpu-bf16");
     assert!((bf16.speedup.expect("a ratio") - 1.16690).abs() < 0.0005);
     assert_eq!(bf16.verdict, Verdict::Inconclusive);
-    assert!(bf16.why.contains("only 2 steps that count (the first, 'Batch 5' with 139.7 ms, is an outlier"), "{}", bf16.why);
+    assert!(
+        bf16.why
+            .contains("only 2 steps that count (the first, 'Batch 5' with 139.7 ms, is an outlier"),
+        "{}",
+        bf16.why
+    );
     // The transfer without waiting halves: 45 -> 22 ms.
     let transfer = |name| of(&c, name).comm_transfer_ns.expect("ran") as f64 / 1e6;
-    assert!((transfer("shm-2gpu") - 45.1).abs() < 0.2 && (transfer("shm-2gpu-bf16") - 22.0).abs() < 0.2);
+    assert!(
+        (transfer("shm-2gpu") - 45.1).abs() < 0.2 && (transfer("shm-2gpu-bf16") - 22.0).abs() < 0.2
+    );
 
     let faster = of(&c, "shm-2gpu-bf16-bucket100");
     assert_eq!(faster.verdict, Verdict::Faster);
-    assert!(faster.why.contains("One capture a side") && faster.why.contains("With 3 steps the interval is rough"), "{}", faster.why);
+    assert!(
+        faster.why.contains("One capture a side")
+            && faster.why.contains("With 3 steps the interval is rough"),
+        "{}",
+        faster.why
+    );
     assert_eq!(faster.delta.of_metric(Metric::CommCount).expect("both").abs.as_f64(), 10.0);
 }
 
 #[test]
 fn small_buckets_overlap_over_nvlink() {
     let c = compared(&["nvlink/ddp-2gpu", "nvlink/ddp-2gpu-bucket100"]);
-    assert_eq!((median(&c, "ddp-2gpu", Metric::CommCount), median(&c, "ddp-2gpu-bucket100", Metric::CommCount)), (1.0, 11.0));
+    assert_eq!(
+        (
+            median(&c, "ddp-2gpu", Metric::CommCount),
+            median(&c, "ddp-2gpu-bucket100", Metric::CommCount)
+        ),
+        (1.0, 11.0)
+    );
     let overlap = |name| median(&c, name, Metric::OverlapFraction);
     assert_eq!(overlap("ddp-2gpu"), 0.0);
-    assert!((overlap("ddp-2gpu-bucket100") - 0.85).abs() < 0.06, "{}", overlap("ddp-2gpu-bucket100"));
-    assert_eq!(c.expectations.iter().map(|e| e.holds).collect::<Vec<_>>(), [Some(true), Some(true)]);
+    assert!(
+        (overlap("ddp-2gpu-bucket100") - 0.85).abs() < 0.06,
+        "{}",
+        overlap("ddp-2gpu-bucket100")
+    );
+    assert_eq!(
+        c.expectations.iter().map(|e| e.holds).collect::<Vec<_>>(),
+        [Some(true), Some(true)]
+    );
 }
 
 #[test]
@@ -70,7 +110,11 @@ fn every_waterfall_adds_up_to_the_nanosecond() {
     for (name, parts) in &c.waterfall {
         let step = of(&c, name).median_step.clone().expect("has steps");
         assert_eq!(step.parts.total_ns(), step.step_ns, "{name}: the parts are the step");
-        assert_eq!(base.step_ns + parts.total_ns(), step.step_ns, "{name}: the differences lead from the baseline's step to it");
+        assert_eq!(
+            base.step_ns + parts.total_ns(),
+            step.step_ns,
+            "{name}: the differences lead from the baseline's step to it"
+        );
     }
     // Batch 8 is the middle one of five steps; rank 0 is 4.7 us slower there.
     let shm = of(&c, "shm-2gpu").median_step.clone().expect("has steps");
@@ -102,14 +146,25 @@ fn repeats_decide_what_counts_as_an_effect() {
 
 #[test]
 fn a_run_against_itself_is_the_same() {
-    let c = settled(&[variant("a", vec![run("repeats/ddp-run1")]), variant("b", vec![run("repeats/ddp-run1")])]);
+    let c = settled(&[
+        variant("a", vec![run("repeats/ddp-run1")]),
+        variant("b", vec![run("repeats/ddp-run1")]),
+    ]);
     let b = of(&c, "b");
     assert_eq!((b.verdict, b.speedup), (Verdict::Same, Some(1.0)));
     assert_eq!(c.comparability[0].aspect, "same_files");
     assert_eq!(c.waterfall["b"], super::Parts::default());
 
     // Two captures each that agree stay the same, although repeats differ a little and the variants do not.
-    let two = |name| variant(name, vec![timed("x", &[1000, 1001, 1002, 1000, 1001]), timed("y", &[1002, 1003, 1001, 1002, 1002])]);
+    let two = |name| {
+        variant(
+            name,
+            vec![
+                timed("x", &[1000, 1001, 1002, 1000, 1001]),
+                timed("y", &[1002, 1003, 1001, 1002, 1002]),
+            ],
+        )
+    };
     assert_eq!(of(&settled(&[two("a"), two("b")]), "b").verdict, Verdict::Same);
 }
 
@@ -137,7 +192,11 @@ fn a_step_that_decides_is_named() {
     let c = settled(&[base, v]);
     let v = of(&c, "v");
     assert_eq!(v.verdict, Verdict::Inconclusive);
-    assert!(v.why.contains("without the outlier 'step 3' (1.40 µs) of 'v' it would be faster"), "{}", v.why);
+    assert!(
+        v.why.contains("without the outlier 'step 3' (1.40 µs) of 'v' it would be faster"),
+        "{}",
+        v.why
+    );
 }
 
 #[test]
@@ -162,7 +221,8 @@ fn a_gate_asks_whether_a_variant_is_slower_by_more() {
     let base = variant("base", vec![timed("b", &[1000, 1002, 998, 1001, 999, 1000])]);
     let against = |times: &[i64], limit: f64| {
         let settings = Settings { gate_percent: Some(limit), ..Settings::default() };
-        let c = compare(&[base.clone(), variant("v", vec![timed("v", times)])], &settings).expect("compares");
+        let c = compare(&[base.clone(), variant("v", vec![timed("v", times)])], &settings)
+            .expect("compares");
         let gate = c.gate.expect("was asked for");
         (gate.failed.len(), gate.inconclusive.len(), gate.passed())
     };
@@ -179,30 +239,50 @@ fn a_gate_asks_whether_a_variant_is_slower_by_more() {
 fn powersgd_before_its_start_has_no_effect_and_after_it_one() {
     let gradients = 1_226_141_600;
     let base = with_collectives(run("shm/shm-2gpu"), &[("AllReduce", 1, gradients)]);
-    let active = with_collectives(run("shm/shm-2gpu-powersgd-active"), &[("AllReduce", 1, 100_480), ("AllReduce", 2, 1_500_000)]);
+    let active = with_collectives(
+        run("shm/shm-2gpu-powersgd-active"),
+        &[("AllReduce", 1, 100_480), ("AllReduce", 2, 1_500_000)],
+    );
     let c = settled(&[
         variant("shm-2gpu", vec![base]),
         variant("shm-2gpu-powersgd", vec![run("shm/shm-2gpu-powersgd")]),
         variant("shm-2gpu-powersgd-active", vec![active]),
     ]);
-    let holds = |name: &str| c.expectations.iter().filter(|e| e.variant == name).map(|e| e.holds).collect::<Vec<_>>();
+    let holds = |name: &str| {
+        c.expectations.iter().filter(|e| e.variant == name).map(|e| e.holds).collect::<Vec<_>>()
+    };
     assert_eq!(holds("shm-2gpu-powersgd"), [Some(false), Some(false)]);
     assert_eq!(holds("shm-2gpu-powersgd-active"), [Some(true), Some(true)]);
     assert_eq!(of(&c, "shm-2gpu-powersgd-active").comm_bytes_per_step, Some(3_100_480));
     let active = c.expectations.iter().find(|e| e.variant.ends_with("active")).expect("is there");
     assert!(active.observed.contains("3 collectives of 3.10 MB in"), "{}", active.observed);
-    assert!(active.observed_without.contains("1 collective of 1.23 GB"), "{}", active.observed_without);
+    assert!(
+        active.observed_without.contains("1 collective of 1.23 GB"),
+        "{}",
+        active.observed_without
+    );
 
-    let without_effect: Vec<_> = c.findings.iter().filter(|f| f.id == "option-without-effect").collect();
+    let without_effect: Vec<_> =
+        c.findings.iter().filter(|f| f.id == "option-without-effect").collect();
     assert_eq!(without_effect.len(), 1);
-    assert!(without_effect[0].title.starts_with("shm-2gpu-powersgd: PowerSGD had no effect"), "{}", without_effect[0].title);
+    assert!(
+        without_effect[0].title.starts_with("shm-2gpu-powersgd: PowerSGD had no effect"),
+        "{}",
+        without_effect[0].title
+    );
     let advice = without_effect[0].advice.as_deref().expect("says what to do");
-    assert!(advice.contains("start_powerSGD_iter") && advice.contains("'Batch 5' to 'Batch 7'"), "{advice}");
+    assert!(
+        advice.contains("start_powerSGD_iter") && advice.contains("'Batch 5' to 'Batch 7'"),
+        "{advice}"
+    );
 }
 
 #[test]
 fn hooks_bring_the_copies_back() {
-    let view = ChangedOption { option: TrainingOption::GradientAsBucketView, source: "--option".to_owned() };
+    let view = ChangedOption {
+        option: TrainingOption::GradientAsBucketView,
+        source: "--option".to_owned(),
+    };
     let mut bf16 = variant("shm-2gpu-bf16", vec![run("shm/shm-2gpu-bf16")]);
     bf16.options.push(view);
     let c = settled(&[variant("shm-2gpu", vec![run("shm/shm-2gpu")]), bf16]);
@@ -218,14 +298,21 @@ fn hooks_bring_the_copies_back() {
     // Not told: the variant with the option shows what it saves.
     let c = compared(&["shm/shm-2gpu", "shm/shm-2gpu-view", "shm/shm-2gpu-bf16"]);
     let finding = c.findings.iter().find(|f| f.id == "hook-brings-copies-back").expect("is found");
-    assert!(finding.title.contains("72 DtoD copies of 472 MB in shm-2gpu-view"), "{}", finding.title);
+    assert!(
+        finding.title.contains("72 DtoD copies of 472 MB in shm-2gpu-view"),
+        "{}",
+        finding.title
+    );
 }
 
 #[test]
 fn known_options_are_checked_against_counts_and_bytes() {
     let gradients = 1_226_141_600;
     let c = settled(&[
-        variant("ddp-2gpu", vec![with_collectives(run("nvlink/ddp-2gpu"), &[("AllReduce", 1, gradients)])]),
+        variant(
+            "ddp-2gpu",
+            vec![with_collectives(run("nvlink/ddp-2gpu"), &[("AllReduce", 1, gradients)])],
+        ),
         variant("ddp-2gpu-static", vec![run("nvlink/ddp-2gpu-static")]),
         variant("ddp-2gpu-view", vec![run("nvlink/ddp-2gpu-view")]),
         variant("ddp-2gpu-bucket100", vec![run("nvlink/ddp-2gpu-bucket100")]),
@@ -233,7 +320,9 @@ fn known_options_are_checked_against_counts_and_bytes() {
         variant("fsdp", vec![run("nvlink/ddp-2gpu")]),
         variant("accum4", vec![run("nvlink/ddp-2gpu")]),
     ]);
-    let holds = |name: &str| c.expectations.iter().filter(|e| e.variant == name).map(|e| e.holds).collect::<Vec<_>>();
+    let holds = |name: &str| {
+        c.expectations.iter().filter(|e| e.variant == name).map(|e| e.holds).collect::<Vec<_>>()
+    };
     assert_eq!(holds("ddp-2gpu-static"), [Some(true)]);
     // 1,698,000,800 - 471,859,200 bytes are the gradients exactly.
     assert_eq!(holds("ddp-2gpu-view"), [Some(true)]);
@@ -260,18 +349,35 @@ fn a_rank_alone_says_nothing_about_what_ranks_exchange() {
             variant(name, vec![report])
         };
         settled(
-            &names.iter().fold(vec![variant("ddp-1gpu", vec![run("nvlink/ddp-1gpu")])], |list, name| [list, vec![alone(name)]].concat()),
+            &names
+                .iter()
+                .fold(vec![variant("ddp-1gpu", vec![run("nvlink/ddp-1gpu")])], |list, name| {
+                    [list, vec![alone(name)]].concat()
+                }),
         )
     };
     for ranks in [None, Some(1)] {
         let c = of_world(ranks);
-        let about_ranks = c.expectations.iter().filter(|e| !matches!(e.option, TrainingOption::DdpOneGpu));
-        assert!(about_ranks.clone().count() >= 5 && about_ranks.clone().all(|e| e.holds.is_none()), "{:?}", c.expectations);
+        let about_ranks =
+            c.expectations.iter().filter(|e| !matches!(e.option, TrainingOption::DdpOneGpu));
+        assert!(
+            about_ranks.clone().count() >= 5 && about_ranks.clone().all(|e| e.holds.is_none()),
+            "{:?}",
+            c.expectations
+        );
         assert!(c.findings.iter().all(|f| f.id != "expectation-failed"), "{:?}", c.findings);
     }
-    assert!(of_world(Some(8)).expectations.iter().any(|e| e.option == TrainingOption::Fsdp && e.holds == Some(false)));
+    assert!(
+        of_world(Some(8))
+            .expectations
+            .iter()
+            .any(|e| e.option == TrainingOption::Fsdp && e.holds == Some(false))
+    );
     // With other options than the reference's the copies may be views, which a name need not say.
-    let c = settled(&[variant("baseline", vec![run("nvlink/baseline")]), variant("ddp-1gpu-bucket100", vec![run("nvlink/baseline")])]);
+    let c = settled(&[
+        variant("baseline", vec![run("nvlink/baseline")]),
+        variant("ddp-1gpu-bucket100", vec![run("nvlink/baseline")]),
+    ]);
     assert!(c.expectations.iter().all(|e| e.holds.is_none()), "{:?}", c.expectations);
 }
 
@@ -281,21 +387,32 @@ fn accumulation_is_fewer_collectives_for_the_same_work() {
     let run_of = |passes: u64| {
         with_kernels(
             run("nvlink/ddp-2gpu"),
-            &[("gemm", 100 * passes, 700_000), ("elementwise", 500 * passes, 20_000), ("adam", 100, 5_000)],
+            &[
+                ("gemm", 100 * passes, 700_000),
+                ("elementwise", 500 * passes, 20_000),
+                ("adam", 100, 5_000),
+            ],
         )
     };
     let mut every_other = run_of(1);
     for step in every_other.steps.iter_mut().skip(1).step_by(2) {
         step.values.set(Metric::CommCount, 0);
     }
-    let c =
-        settled(&[variant("ddp", vec![run_of(1)]), variant("ddp-accumulation", vec![run_of(2)]), variant("ddp-accum2", vec![every_other])]);
-    assert_eq!(c.expectations.iter().map(|e| e.holds).collect::<Vec<_>>(), [Some(true), Some(true)]);
+    let c = settled(&[
+        variant("ddp", vec![run_of(1)]),
+        variant("ddp-accumulation", vec![run_of(2)]),
+        variant("ddp-accum2", vec![every_other]),
+    ]);
+    assert_eq!(
+        c.expectations.iter().map(|e| e.holds).collect::<Vec<_>>(),
+        [Some(true), Some(true)]
+    );
     assert_eq!(c.expectations[0].observed, "1 a step, one to 1,300 compute kernels");
     assert_eq!(c.expectations[0].observed_without, "1 a step, one to 700 compute kernels");
     // A step of two passes is no slower program, and says so; the other one differs in nothing.
     let others = c.comparability.iter().filter(|r| r.aspect != "same_files");
-    let remarks: Vec<_> = others.map(|r| (r.variant.as_str(), r.aspect, r.message.as_str())).collect();
+    let remarks: Vec<_> =
+        others.map(|r| (r.variant.as_str(), r.aspect, r.message.as_str())).collect();
     let message = "The kernels run 2.0 times as often in a step as in the baseline: a step does another amount of work.";
     assert_eq!(remarks, [("ddp-accumulation", "work", message)]);
     assert!(c.other_work(of(&c, "ddp-accumulation")) && !c.other_work(of(&c, "ddp-accum2")));
@@ -309,7 +426,11 @@ fn options_are_told_apart_only_by_what_differs_alone() {
     let holds = |inputs: &[VariantInput], name: &str| {
         let c = settled(inputs);
         let of_name = |e: &&super::Expectation| e.variant == name;
-        c.expectations.iter().filter(of_name).map(|e| (e.option.to_string(), e.compared_with.clone(), e.holds)).collect::<Vec<_>>()
+        c.expectations
+            .iter()
+            .filter(of_name)
+            .map(|e| (e.option.to_string(), e.compared_with.clone(), e.holds))
+            .collect::<Vec<_>>()
     };
     let expected = |option: &str, with: &str, holds| (option.to_owned(), with.to_owned(), holds);
     let base = || variant("ddp-2gpu", vec![run("nvlink/ddp-2gpu")]);
@@ -322,10 +443,18 @@ fn options_are_told_apart_only_by_what_differs_alone() {
         variant("ddp-2gpu", vec![sized("nvlink/ddp-2gpu", gradients)]),
         variant("ddp-2gpu-bf16-nop2p", vec![sized("shm/shm-2gpu-bf16", gradients / 2)]),
     ];
-    assert!(holds(&with_bytes, "ddp-2gpu-bf16-nop2p").contains(&expected("bf16_hook", "ddp-2gpu", Some(true))));
+    assert!(holds(&with_bytes, "ddp-2gpu-bf16-nop2p").contains(&expected(
+        "bf16_hook",
+        "ddp-2gpu",
+        Some(true)
+    )));
     // The variant that differs in the hook alone, and the time halves.
     let plain = variant("ddp-2gpu-nop2p", vec![run("shm/shm-2gpu")]);
-    assert!(holds(&[base(), plain, bf16()], "ddp-2gpu-bf16-nop2p").contains(&expected("bf16_hook", "ddp-2gpu-nop2p", Some(true))));
+    assert!(holds(&[base(), plain, bf16()], "ddp-2gpu-bf16-nop2p").contains(&expected(
+        "bf16_hook",
+        "ddp-2gpu-nop2p",
+        Some(true)
+    )));
 
     let c = settled(&[
         base(),
@@ -333,9 +462,17 @@ fn options_are_told_apart_only_by_what_differs_alone() {
         variant("ddp-2gpu-powersgd-nop2p", vec![run("shm/shm-2gpu-powersgd-active")]),
         bf16(),
     ]);
-    assert!(c.findings.iter().all(|f| !f.id.starts_with("expectation") && !f.id.starts_with("option")), "{:?}", c.findings);
+    assert!(
+        c.findings.iter().all(|f| !f.id.starts_with("expectation") && !f.id.starts_with("option")),
+        "{:?}",
+        c.findings
+    );
     // The path leaves the number of buckets as it is.
-    assert!(c.expectations.iter().any(|e| e.option == TrainingOption::BucketCap(100) && e.holds == Some(true)));
+    assert!(
+        c.expectations
+            .iter()
+            .any(|e| e.option == TrainingOption::BucketCap(100) && e.holds == Some(true))
+    );
 
     // One rank without DDP says nothing about static_graph.
     let c = compared(&["nvlink/baseline", "nvlink/ddp-2gpu-static"]);
@@ -358,7 +495,10 @@ fn copies_are_compared_with_the_plainest_view() {
 fn what_is_not_comparable_is_stated() {
     let kernels = [("gemm_f32", 100, 700_000), ("elementwise", 500, 20_000)];
     let base = || with_kernels(run("nvlink/ddp-2gpu"), &kernels);
-    let mut other = with_kernels(run("nvlink/baseline"), &[("gemm_bf16", 100, 300_000), ("elementwise", 500, 20_000)]);
+    let mut other = with_kernels(
+        run("nvlink/baseline"),
+        &[("gemm_bf16", 100, 300_000), ("elementwise", 500, 20_000)],
+    );
     other.ranks[0].gpu = Some("NVIDIA A100".to_owned());
     other.inputs[0].schema_version = Some("3.11.0".to_owned());
     other.inputs[0].capture.settings.insert("NCCL_P2P_DISABLE".to_owned(), "1".to_owned());
@@ -369,26 +509,48 @@ fn what_is_not_comparable_is_stated() {
     let c = settled(&[variant("base", vec![base()]), variant("other", vec![other])]);
     let aspects: Vec<&str> = c.comparability.iter().map(|r| r.aspect).collect();
     assert_eq!(aspects, ["missing_ranks", "gpu", "model", "batch", "ranks", "schema", "settings"]);
-    let text = |aspect: &str| c.comparability.iter().find(|r| r.aspect == aspect).expect("is stated").message.clone();
+    let text = |aspect: &str| {
+        c.comparability.iter().find(|r| r.aspect == aspect).expect("is stated").message.clone()
+    };
     assert_eq!(text("gpu"), "Different GPUs: 2x NVIDIA H200 in the baseline, 1x NVIDIA A100 here.");
-    assert_eq!(text("missing_ranks"), "Only 1 of 4 ranks of 'other' are there: the slowest rank, which sets the pace, may be missing.");
+    assert_eq!(
+        text("missing_ranks"),
+        "Only 1 of 4 ranks of 'other' are there: the slowest rank, which sets the pace, may be missing."
+    );
     // 500 x 20 us of 500 x 20 us + 100 x 700 us.
-    assert!(text("model").starts_with("Only 12.5 % of the baseline's compute time"), "{}", text("model"));
-    assert_eq!(text("batch"), "38.5 MB are copied to the device in a step, 19.3 MB in the baseline: the batch may differ.");
+    assert!(
+        text("model").starts_with("Only 12.5 % of the baseline's compute time"),
+        "{}",
+        text("model")
+    );
+    assert_eq!(
+        text("batch"),
+        "38.5 MB are copied to the device in a step, 19.3 MB in the baseline: the batch may differ."
+    );
     assert_eq!(text("settings"), "Set only here: NCCL_P2P_DISABLE=1.");
     // The variable is an option as well.
-    assert!(c.expectations.iter().any(|e| e.option == TrainingOption::P2pOff && e.source.starts_with("captured environment")));
+    assert!(c.expectations.iter().any(
+        |e| e.option == TrainingOption::P2pOff && e.source.starts_with("captured environment")
+    ));
 
     // The same model at another batch size: as many kernels, each of them longer.
-    let larger = with_kernels(run("nvlink/ddp-2gpu-view"), &kernels.map(|(name, n, ns)| (name, n, 2 * ns)));
+    let larger =
+        with_kernels(run("nvlink/ddp-2gpu-view"), &kernels.map(|(name, n, ns)| (name, n, 2 * ns)));
     let c = settled(&[variant("base", vec![base()]), variant("larger", vec![larger])]);
     assert_eq!(c.comparability.len(), 1);
-    assert!(c.comparability[0].message.contains("take 2.00 times as long"), "{}", c.comparability[0].message);
+    assert!(
+        c.comparability[0].message.contains("take 2.00 times as long"),
+        "{}",
+        c.comparability[0].message
+    );
 }
 
 #[test]
 fn scaling_sets_step_times_against_the_ideal() {
-    let inputs = [variant("one", vec![run("nvlink/baseline")]), variant("two", vec![run("nvlink/ddp-2gpu-view")])];
+    let inputs = [
+        variant("one", vec![run("nvlink/baseline")]),
+        variant("two", vec![run("nvlink/ddp-2gpu-view")]),
+    ];
     let with = |scaling| {
         let c = compare(&inputs, &Settings { scaling, ..Settings::default() }).expect("compares");
         (of(&c, "two").speedup.expect("a ratio"), of(&c, "two").scaling_efficiency)
@@ -414,7 +576,8 @@ fn outliers_are_left_out_only_if_asked() {
 fn what_cannot_be_compared_is_refused() {
     let a = || variant("a", vec![timed("a", &[1, 2, 3])]);
     let error = |inputs: &[VariantInput], baseline: Option<&str>| {
-        compare(inputs, &Settings { baseline: baseline.map(str::to_owned), ..Settings::default() }).expect_err("is refused")
+        compare(inputs, &Settings { baseline: baseline.map(str::to_owned), ..Settings::default() })
+            .expect_err("is refused")
     };
     assert_eq!(error(&[a()], None).exit_code(), 2);
     assert!(error(&[a(), a()], None).fact.contains("two variants are called 'a'"));

@@ -34,9 +34,15 @@ impl Deltas {
     pub(super) fn of(variant: &Summary, baseline: &Summary) -> Self {
         let mut metrics = [None; Metric::COUNT];
         for &metric in Metric::ALL {
-            metrics[metric as usize] = delta(variant[metric].map(|s| s.median), baseline[metric].map(|s| s.median));
+            metrics[metric as usize] =
+                delta(variant[metric].map(|s| s.median), baseline[metric].map(|s| s.median));
         }
-        Self { metrics: MetricDeltas(metrics), throughput_steps_per_s: None, comm_bytes_per_step: None, comm_transfer_ns: None }
+        Self {
+            metrics: MetricDeltas(metrics),
+            throughput_steps_per_s: None,
+            comm_bytes_per_step: None,
+            comm_transfer_ns: None,
+        }
     }
 
     /// The difference of one metric's median.

@@ -44,8 +44,14 @@ pub(super) struct Judgement {
 
 impl<'a> Side<'a> {
     /// The sample of a variant. The two sides of a comparison need different seeds, so that their resamples are independent.
-    pub(super) fn new(reports: &'a [Report], variant: &'a Variant, exclude_outliers: bool, seed: u64) -> Self {
-        let times: Vec<Vec<i64>> = reports.iter().map(|report| sample::step_times(report, exclude_outliers)).collect();
+    pub(super) fn new(
+        reports: &'a [Report],
+        variant: &'a Variant,
+        exclude_outliers: bool,
+        seed: u64,
+    ) -> Self {
+        let times: Vec<Vec<i64>> =
+            reports.iter().map(|report| sample::step_times(report, exclude_outliers)).collect();
         let draws = stats::resampled_medians(&times, stats::DRAWS, seed);
         Self { variant, reports, exclude_outliers, times, seed, draws }
     }
@@ -57,12 +63,18 @@ impl<'a> Side<'a> {
     /// ln(max / min) of the captures' medians: how much captures of the same thing differ.
     fn repeat_spread(&self) -> f64 {
         let medians = self.capture_medians();
-        let (min, max) = (medians.iter().copied().fold(f64::INFINITY, f64::min), medians.iter().copied().fold(0.0, f64::max));
+        let (min, max) = (
+            medians.iter().copied().fold(f64::INFINITY, f64::min),
+            medians.iter().copied().fold(0.0, f64::max),
+        );
         if medians.len() < 2 || min <= 0.0 { 0.0 } else { (max / min).ln() }
     }
 
     fn capture_medians(&self) -> Vec<f64> {
-        self.times.iter().filter_map(|times| sample::typical_step(std::slice::from_ref(times))).collect()
+        self.times
+            .iter()
+            .filter_map(|times| sample::typical_step(std::slice::from_ref(times)))
+            .collect()
     }
 
     /// The median of GPU time of one kind, ns.
@@ -76,12 +88,15 @@ impl<'a> Side<'a> {
 
     /// Why these captures carry no verdict by themselves.
     fn too_few_steps(&self) -> Option<String> {
-        let (counted, all) = (self.steps(), self.reports.iter().map(|r| r.steps.len()).sum::<usize>());
+        let (counted, all) =
+            (self.steps(), self.reports.iter().map(|r| r.steps.len()).sum::<usize>());
         if counted >= FEWEST_STEPS {
             return None;
         }
-        let left_out = self.reports.iter().flat_map(|r| &r.steps).find(|step| step.outlier && !step.counted);
-        let reason = match left_out.and_then(|step| Some((step, step.values.int(Metric::StepNs)?))) {
+        let left_out =
+            self.reports.iter().flat_map(|r| &r.steps).find(|step| step.outlier && !step.counted);
+        let reason = match left_out.and_then(|step| Some((step, step.values.int(Metric::StepNs)?)))
+        {
             Some((step, ns)) if counted + 1 == all => {
                 format!(" (the first, '{}' with {}, is an outlier)", step.name, units::time(ns))
             }
@@ -113,7 +128,9 @@ impl<'a> Side<'a> {
             sample::counted(report, self.exclude_outliers)
                 .enumerate()
                 .filter(|(_, step)| step.outlier)
-                .filter_map(move |(at, step)| Some((capture, at, step.name.as_str(), step.values.int(Metric::StepNs)?)))
+                .filter_map(move |(at, step)| {
+                    Some((capture, at, step.name.as_str(), step.values.int(Metric::StepNs)?))
+                })
         })
     }
 }
@@ -134,14 +151,24 @@ fn by_interval([lo, hi]: [f64; 2], e: f64) -> Verdict {
 
 /// Compares a variant with the baseline; `e` is the smallest effect that counts.
 pub(super) fn judge(baseline: &Side, variant: &Side, e: f64) -> Judgement {
-    let speedup = match (sample::typical_step(&baseline.times), sample::typical_step(&variant.times)) {
-        (Some(a), Some(b)) if b > 0.0 => Some(a / b),
-        _ => None,
-    };
+    let speedup =
+        match (sample::typical_step(&baseline.times), sample::typical_step(&variant.times)) {
+            (Some(a), Some(b)) if b > 0.0 => Some(a / b),
+            _ => None,
+        };
     let interval = stats::ratio_interval(&baseline.draws, &variant.draws, CONFIDENCE);
-    let undecided = |why: String| Judgement { speedup, interval, verdict: Verdict::Inconclusive, why, undecided: true };
+    let undecided = |why: String| Judgement {
+        speedup,
+        interval,
+        verdict: Verdict::Inconclusive,
+        why,
+        undecided: true,
+    };
 
-    if let Some(why) = no_work(baseline, variant).or_else(|| baseline.too_few_steps()).or_else(|| variant.too_few_steps()) {
+    if let Some(why) = no_work(baseline, variant)
+        .or_else(|| baseline.too_few_steps())
+        .or_else(|| variant.too_few_steps())
+    {
         return undecided(why);
     }
     let (Some(ratio), Some(interval)) = (speedup, interval) else {
@@ -168,9 +195,13 @@ pub(super) fn judge(baseline: &Side, variant: &Side, e: f64) -> Judgement {
 /// A side that does not do the work: less time there is no gain.
 fn no_work(baseline: &Side, variant: &Side) -> Option<String> {
     for side in [variant, baseline] {
-        let busy = [Metric::ComputeNs, Metric::CommNs, Metric::ExposedCopyNs, Metric::UnclassifiedNs];
+        let busy =
+            [Metric::ComputeNs, Metric::CommNs, Metric::ExposedCopyNs, Metric::UnclassifiedNs];
         if busy.iter().all(|&metric| side.typical(metric) == 0.0) {
-            return Some(format!("'{}' has no GPU work in its steps, so there is nothing to compare.", side.name()));
+            return Some(format!(
+                "'{}' has no GPU work in its steps, so there is nothing to compare.",
+                side.name()
+            ));
         }
     }
     let (before, after) = (baseline.typical(Metric::ComputeNs), variant.typical(Metric::ComputeNs));
@@ -197,7 +228,9 @@ fn captures_disagree(sides: [&Side; 2], speedup: f64, verdict: Verdict, e: f64) 
     if repeats == 0.0 || repeats < effect || (verdict == Verdict::Same && repeats <= e.ln_1p()) {
         return None;
     }
-    let list = |values: Vec<i64>| values.iter().map(|&ns| units::time(ns)).collect::<Vec<_>>().join(" and ");
+    let list = |values: Vec<i64>| {
+        values.iter().map(|&ns| units::time(ns)).collect::<Vec<_>>().join(" and ")
+    };
     let mut why = format!(
         "The captures of '{}' differ by {} ({} a step), '{}' and '{}' by {}.",
         side.name(),
@@ -218,7 +251,8 @@ fn most_different_part(captures: &[Capture]) -> Option<(&'static str, Vec<i64>)>
     let names = Parts::default().named().map(|(name, _)| name);
     let mut most: Option<(i64, &'static str, Vec<i64>)> = None;
     for (at, name) in names.into_iter().enumerate() {
-        let values: Vec<i64> = captures.iter().filter(|c| c.steps > 0).map(|c| c.parts.named()[at].1).collect();
+        let values: Vec<i64> =
+            captures.iter().filter(|c| c.steps > 0).map(|c| c.parts.named()[at].1).collect();
         let range = values.iter().max()?.saturating_sub(*values.iter().min()?);
         if most.as_ref().is_none_or(|(widest, ..)| range > *widest) {
             most = Some((range, name, values));
@@ -228,9 +262,17 @@ fn most_different_part(captures: &[Capture]) -> Option<(&'static str, Vec<i64>)>
 }
 
 /// The first sentence of the reasons for a verdict that rests on an interval.
-pub(crate) fn interval_sentence(speedup: f64, interval: [f64; 2], verdict: Verdict, e: f64) -> String {
+pub(crate) fn interval_sentence(
+    speedup: f64,
+    interval: [f64; 2],
+    verdict: Verdict,
+    e: f64,
+) -> String {
     let [lo, hi] = interval;
-    format!("Speed-up {speedup:.3}, 95 % interval {lo:.3} to {hi:.3}, {}.", interval_meaning(interval, verdict, e))
+    format!(
+        "Speed-up {speedup:.3}, 95 % interval {lo:.3} to {hi:.3}, {}.",
+        interval_meaning(interval, verdict, e)
+    )
 }
 
 /// What an interval says, as the end of a sentence about it.
@@ -244,8 +286,12 @@ pub(crate) fn interval_meaning([lo, hi]: [f64; 2], verdict: Verdict, e: f64) -> 
             let (slow, fast) = (lo < 1.0 / (1.0 + e), hi > 1.0 + e);
             match (slow, fast) {
                 (true, true) => "which leaves open whether it is faster or slower".to_owned(),
-                (false, _) => format!("which leaves open whether it is faster by the {counts} that count"),
-                (true, false) => format!("which leaves open whether it is slower by the {counts} that count"),
+                (false, _) => {
+                    format!("which leaves open whether it is faster by the {counts} that count")
+                }
+                (true, false) => {
+                    format!("which leaves open whether it is slower by the {counts} that count")
+                }
             }
         }
     }
@@ -254,7 +300,9 @@ pub(crate) fn interval_meaning([lo, hi]: [f64; 2], verdict: Verdict, e: f64) -> 
 /// An outlier step without which the verdict would be another.
 fn deciding_outlier(baseline: &Side, variant: &Side, verdict: Verdict, e: f64) -> Option<String> {
     for (side, is_baseline) in [(variant, false), (baseline, true)] {
-        if !(FEWEST_STEPS + 1..=STEPS_TRIED).contains(&side.steps()) || side.outliers().count() > OUTLIERS_TRIED {
+        if !(FEWEST_STEPS + 1..=STEPS_TRIED).contains(&side.steps())
+            || side.outliers().count() > OUTLIERS_TRIED
+        {
             continue;
         }
         for (capture, at, name, ns) in side.outliers() {
@@ -264,7 +312,8 @@ fn deciding_outlier(baseline: &Side, variant: &Side, verdict: Verdict, e: f64) -
             } else {
                 stats::ratio_interval(&baseline.draws, &draws, CONFIDENCE)
             };
-            let without = interval.map_or(Verdict::Inconclusive, |interval| by_interval(interval, e));
+            let without =
+                interval.map_or(Verdict::Inconclusive, |interval| by_interval(interval, e));
             if without != verdict {
                 return Some(format!(
                     "One step decides this: without the outlier '{name}' ({}) of '{}' it would be {}.",

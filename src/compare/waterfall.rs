@@ -41,7 +41,9 @@ impl Parts {
             compute_ns: self.compute_ns.saturating_sub(other.compute_ns),
             exposed_comm_ns: self.exposed_comm_ns.saturating_sub(other.exposed_comm_ns),
             exposed_copy_ns: self.exposed_copy_ns.saturating_sub(other.exposed_copy_ns),
-            unclassified_exposed_ns: self.unclassified_exposed_ns.saturating_sub(other.unclassified_exposed_ns),
+            unclassified_exposed_ns: self
+                .unclassified_exposed_ns
+                .saturating_sub(other.unclassified_exposed_ns),
             idle_ns: self.idle_ns.saturating_sub(other.idle_ns),
         }
     }
@@ -52,12 +54,22 @@ pub(super) fn median_step(captures: &[Report], exclude_outliers: bool) -> Option
     let mut steps: Vec<(i64, usize, usize)> = Vec::new();
     for (capture, report) in captures.iter().enumerate() {
         let counted = sample::counted(report, exclude_outliers);
-        steps.extend(counted.enumerate().filter_map(|(at, step)| Some((step.values.int(Metric::StepNs)?, capture, at))));
+        steps.extend(
+            counted
+                .enumerate()
+                .filter_map(|(at, step)| Some((step.values.int(Metric::StepNs)?, capture, at))),
+        );
     }
     steps.sort_unstable();
     let &(step_ns, capture, at) = steps.get(steps.len().checked_sub(1)? / 2)?;
     let with_ranks = sample::counted_with_ranks(captures.get(capture)?, exclude_outliers);
     let (step, ranks) = with_ranks.get(at)?;
     let (rank, own) = ranks.iter().find(|(rank, _)| Some(*rank) == step.slowest_rank)?;
-    Some(MedianStep { capture, step: step.name.clone(), rank: *rank, step_ns, parts: Parts::of(&own.values)? })
+    Some(MedianStep {
+        capture,
+        step: step.name.clone(),
+        rank: *rank,
+        step_ns,
+        parts: Parts::of(&own.values)?,
+    })
 }

@@ -51,14 +51,18 @@ pub fn report(run: &Run, paths: &[PathBuf]) -> Option<Vec<String>> {
 pub fn compare(runs: &[Run]) -> Option<Vec<String>> {
     let mut good: Vec<&Run> = runs.iter().filter(|run| run.problem.is_none()).collect();
     // The first is the baseline: the plain program among its changes, if there is one.
-    let plain = good.iter().position(|run| good.iter().all(|other| other.name.starts_with(&run.name)));
+    let plain =
+        good.iter().position(|run| good.iter().all(|other| other.name.starts_with(&run.name)));
     if let Some(at) = plain {
         good[..=at].rotate_right(1);
     }
     let names: BTreeSet<&str> = good.iter().map(|run| run.name.as_str()).collect();
     // What begins with a hyphen is an option, what holds one of these no name.
     let no_name = |name: &&str| name.starts_with('-') || name.contains(['/', '\\', '=']);
-    if !(2..=COMPARED).contains(&good.len()) || names.len() < good.len() || names.iter().any(no_name) {
+    if !(2..=COMPARED).contains(&good.len())
+        || names.len() < good.len()
+        || names.iter().any(no_name)
+    {
         return None;
     }
     let mut words = vec!["nsysnccl".to_owned(), "compare".to_owned()];
@@ -66,7 +70,8 @@ pub fn compare(runs: &[Run]) -> Option<Vec<String>> {
         let paths: Vec<PathBuf> = run.reports.iter().map(PathBuf::from).collect();
         match pattern(&paths) {
             Some(pattern) => words.push(word(&format!("{}={pattern}", run.name))?),
-            None => words.extend(all(run.reports.iter().map(|path| Some(format!("{}={path}", run.name))))?),
+            None => words
+                .extend(all(run.reports.iter().map(|path| Some(format!("{}={path}", run.name))))?),
         }
     }
     Some(words)
@@ -100,7 +105,9 @@ fn shortest(logs: &[String]) -> Vec<String> {
         _ => return logs.to_vec(),
     };
     let there = inspector::files(std::slice::from_ref(&folder)).unwrap_or_default();
-    let same = there.iter().map(|path| path.to_string_lossy().into_owned()).collect::<BTreeSet<_>>() == logs.iter().cloned().collect();
+    let same =
+        there.iter().map(|path| path.to_string_lossy().into_owned()).collect::<BTreeSet<_>>()
+            == logs.iter().cloned().collect();
     match folder.to_str() {
         Some(folder) if same => vec![folder.to_owned()],
         _ => logs.to_vec(),

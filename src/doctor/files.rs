@@ -72,10 +72,16 @@ pub fn list(paths: &[PathBuf]) -> Vec<Result<Listed>> {
         }
     }
     // A file that is named too is a named one.
-    let all = named.iter().map(|path| (path, false)).chain(found.difference(&named).map(|path| (path, true)));
-    let mut all: Vec<Listed> = all.map(|(path, found)| Listed { path: path.clone(), found }).collect();
+    let all = named
+        .iter()
+        .map(|path| (path, false))
+        .chain(found.difference(&named).map(|path| (path, true)));
+    let mut all: Vec<Listed> =
+        all.map(|(path, found)| Listed { path: path.clone(), found }).collect();
     // A report beside its export needs no word: the export is what is read.
-    let exported = |path: &Path| [&named, &found].iter().any(|list| list.contains(&path.with_extension("sqlite")));
+    let exported = |path: &Path| {
+        [&named, &found].iter().any(|list| list.contains(&path.with_extension("sqlite")))
+    };
     all.retain(|file| !(of_nsys(&file.path) && exported(&file.path)));
     all.sort();
     // The same file by two ways is one.
@@ -103,13 +109,15 @@ fn ends_in(path: &Path, endings: &[&str]) -> bool {
 /// # Errors
 /// None that is about a file: those are in [`Read::unusable`].
 pub fn read(listed: &[Result<Listed>], tick: &(impl Fn() + Sync)) -> Result<Read> {
-    let step = Regex::new(DEFAULT_PATTERN).map_err(|e| Error::usage(format!("the default pattern is no regular expression: {e}")))?;
+    let step = Regex::new(DEFAULT_PATTERN)
+        .map_err(|e| Error::usage(format!("the default pattern is no regular expression: {e}")))?;
     let classifier = Classifier::new(None)?;
     let options = nsys::Options { step: Some(&step), classifier: &classifier };
     let items: Vec<Result<Item>> = listed
         .par_iter()
         .map(|file| {
-            let item = file.as_ref().map_err(Clone::clone).and_then(|file| item(&file.path, &options));
+            let item =
+                file.as_ref().map_err(Clone::clone).and_then(|file| item(&file.path, &options));
             tick();
             item
         })
@@ -134,8 +142,11 @@ pub fn read(listed: &[Result<Listed>], tick: &(impl Fn() + Sync)) -> Result<Read
 
 fn item(path: &Path, options: &nsys::Options<'_>) -> Result<Item> {
     match sniff::kind(path)? {
-        Kind::Export => contents::read(path, 0, options).map(|contents| Item::Export(path.to_owned(), Box::new(contents))),
-        Kind::Topology => topo::read(path).map(|topology| Item::Topology(TopologyFile::of(&topology))),
+        Kind::Export => contents::read(path, 0, options)
+            .map(|contents| Item::Export(path.to_owned(), Box::new(contents))),
+        Kind::Topology => {
+            topo::read(path).map(|topology| Item::Topology(TopologyFile::of(&topology)))
+        }
         Kind::Text => text(path),
         Kind::Unknown => Ok(Item::Other),
     }

@@ -99,24 +99,41 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
         topology_without_nvlink(facts.topology),
         versions(facts.exports),
     ];
-    let mut list: Vec<Finding> =
-        of_the_run.into_iter().flatten().map(|finding| Finding { about: vec![facts.run.name.clone()], ..finding }).collect();
+    let mut list: Vec<Finding> = of_the_run
+        .into_iter()
+        .flatten()
+        .map(|finding| Finding { about: vec![facts.run.name.clone()], ..finding })
+        .collect();
     for export in facts.exports {
-        let own =
-            [partial_export(export), no_api_calls(export), no_epoch(export, facts.run), profiler_errors(export), profiler_warnings(export)];
-        list.extend(own.into_iter().flatten().map(|finding| Finding { about: vec![file_name(export.path.as_ref())], ..finding }));
+        let own = [
+            partial_export(export),
+            no_api_calls(export),
+            no_epoch(export, facts.run),
+            profiler_errors(export),
+            profiler_warnings(export),
+        ];
+        list.extend(
+            own.into_iter()
+                .flatten()
+                .map(|finding| Finding { about: vec![file_name(export.path.as_ref())], ..finding }),
+        );
     }
     list
 }
 
 fn problem(run: &Run) -> Option<Finding> {
-    let problem = run.clash.as_ref().or(run.problem.as_ref().filter(|_| run.steps.problem.is_none()))?;
-    let advice = problem.advice.clone().unwrap_or_else(|| "Give the reports of one run only.".to_owned());
+    let problem =
+        run.clash.as_ref().or(run.problem.as_ref().filter(|_| run.steps.problem.is_none()))?;
+    let advice =
+        problem.advice.clone().unwrap_or_else(|| "Give the reports of one run only.".to_owned());
     Some(finding(
         "report-fails",
         Severity::High,
         format!("A report of these files stops with an error: {}.", problem.fact),
-        (&["steps", "shares", "copies", "across", "bandwidth", "inspector", "transport"], "There are no numbers of them together."),
+        (
+            &["steps", "shares", "copies", "across", "bandwidth", "inspector", "transport"],
+            "There are no numbers of them together.",
+        ),
         sentence(&advice),
     ))
 }
@@ -137,12 +154,21 @@ fn ranks_missing(run: &Run) -> Option<Finding> {
     let talks_alone = run.ranks.len() == 1 && run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     let title = match (run.world_size, run.ranks_missing.as_slice()) {
         (Some(world), [one]) => format!("The run has {world} ranks; one is not here: rank {one}."),
-        (Some(world), [_, ..]) => format!("The run has {world} ranks; these are not here: rank {}.", rank_list(&run.ranks_missing)),
+        (Some(world), [_, ..]) => format!(
+            "The run has {world} ranks; these are not here: rank {}.",
+            rank_list(&run.ranks_missing)
+        ),
         (Some(world), []) if run.misses_ranks() => {
-            let here = if run.ranks.len() == 1 { "one is".to_owned() } else { format!("{} are", run.ranks.len()) };
+            let here = if run.ranks.len() == 1 {
+                "one is".to_owned()
+            } else {
+                format!("{} are", run.ranks.len())
+            };
             format!("The run has {world} ranks; {here} here, and nothing says which.")
         }
-        (None, _) if talks_alone => "One rank is here, and it communicates: others are not.".to_owned(),
+        (None, _) if talks_alone => {
+            "One rank is here, and it communicates: others are not.".to_owned()
+        }
         _ => return None,
     };
     let across = if run.ranks.len() > 1 {
@@ -177,7 +203,10 @@ fn steps(facts: &Facts<'_>) -> Option<Finding> {
     let run = facts.run;
     let annotate = "put an NVTX range around each step, e.g. torch.cuda.nvtx.range_push(f\"step_{i}\") and range_pop()";
     let kernel = "or name a kernel that begins each step with --step-kernel REGEX";
-    let costs: (&[&str], &str) = (&["steps"], "The whole capture is one step: no time per step, no median, no verdict of compare.");
+    let costs: (&[&str], &str) = (
+        &["steps"],
+        "The whole capture is one step: no time per step, no median, no verdict of compare.",
+    );
     if let Some(problem) = &run.steps.problem {
         let advice = match &run.steps.proposal {
             Some(_) if run.command.is_some() => {
@@ -186,28 +215,50 @@ fn steps(facts: &Facts<'_>) -> Option<Finding> {
             Some(proposal) => format!("Name the range that is a step, for example --step {}.", shell_quote(proposal)),
             None => format!("Capture again and {annotate}; {kernel}."),
         };
-        let costs: (&[&str], &str) =
-            (&["steps", "shares", "copies", "across", "bandwidth"], "A report without --step stops with this error.");
-        return Some(finding("steps-not-found", Severity::High, format!("Steps are not found: {problem}."), costs, advice));
+        let costs: (&[&str], &str) = (
+            &["steps", "shares", "copies", "across", "bandwidth"],
+            "A report without --step stops with this error.",
+        );
+        return Some(finding(
+            "steps-not-found",
+            Severity::High,
+            format!("Steps are not found: {problem}."),
+            costs,
+            advice,
+        ));
     }
     match (run.steps.pattern.as_deref(), run.steps.source.as_deref()) {
-        (Some("whole"), _) if facts.exports.iter().any(|export| export.rows.ranges > 0) => Some(finding(
-            "no-step-ranges",
-            Severity::High,
-            "The only NVTX ranges are NCCL's own.",
-            costs,
-            format!("Capture again with {PROFILE} and {annotate}; {kernel}."),
-        )),
+        (Some("whole"), _) if facts.exports.iter().any(|export| export.rows.ranges > 0) => {
+            Some(finding(
+                "no-step-ranges",
+                Severity::High,
+                "The only NVTX ranges are NCCL's own.",
+                costs,
+                format!("Capture again with {PROFILE} and {annotate}; {kernel}."),
+            ))
+        }
         (Some("whole"), _) => {
             let off = facts.exports.iter().any(|export| export.nvtx_traced == Some(false));
             let title = if off { "NVTX was not traced." } else { "There is no NVTX range." };
-            Some(finding("no-nvtx", Severity::High, title, costs, format!("Capture again with {PROFILE} and {annotate}; {kernel}.")))
+            Some(finding(
+                "no-nvtx",
+                Severity::High,
+                title,
+                costs,
+                format!("Capture again with {PROFILE} and {annotate}; {kernel}."),
+            ))
         }
         (Some(pattern), Some(source)) if source != "default" => Some(finding(
             "steps-by-guess",
             Severity::Info,
-            format!("Steps are taken from a repeated range, {}, since no range is called step, batch or iteration.", shorten(pattern, 100)),
-            (&["steps"], "If that range is no training step, every number is about something else."),
+            format!(
+                "Steps are taken from a repeated range, {}, since no range is called step, batch or iteration.",
+                shorten(pattern, 100)
+            ),
+            (
+                &["steps"],
+                "If that range is no training step, every number is about something else.",
+            ),
             format!("Check it, name another one with --step REGEX, or {annotate}."),
         )),
         _ => None,
@@ -295,7 +346,12 @@ fn no_communication(facts: &Facts<'_>) -> Option<Finding> {
 }
 
 fn rank_without_communication(run: &Run) -> Option<Finding> {
-    let silent: Vec<u32> = run.ranks.iter().filter(|rank| rank.comm_kernels + rank.graphs == 0).map(|rank| rank.rank).collect();
+    let silent: Vec<u32> = run
+        .ranks
+        .iter()
+        .filter(|rank| rank.comm_kernels + rank.graphs == 0)
+        .map(|rank| rank.rank)
+        .collect();
     (!silent.is_empty() && silent.len() < run.ranks.len()).then(|| {
         finding(
             "rank-without-communication",
@@ -309,20 +365,32 @@ fn rank_without_communication(run: &Run) -> Option<Finding> {
 
 fn payloads(facts: &Facts<'_>) -> Option<Finding> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
-    let without: Vec<&Export> = facts.exports.iter().filter(|export| export.rows.comm_kernels > 0 && export.rows.nccl_sizes == 0).collect();
+    let without: Vec<&Export> = facts
+        .exports
+        .iter()
+        .filter(|export| export.rows.comm_kernels > 0 && export.rows.nccl_sizes == 0)
+        .collect();
     // Inspector knows the sizes too.
-    if !talks || without.is_empty() || facts.run.ranks.iter().all(|rank| has_log(facts.inspector, rank)) {
+    if !talks
+        || without.is_empty()
+        || facts.run.ranks.iter().all(|rank| has_log(facts.inspector, rank))
+    {
         return None;
     }
     let again = format!("Export again (no new capture is needed): {EXPORT}");
     let calls = without.iter().any(|export| export.rows.nccl_calls > 0);
-    let (title, advice) = if calls && without.iter().any(|export| export.rows.nccl_payloads_described) {
+    let (title, advice) = if calls
+        && without.iter().any(|export| export.rows.nccl_payloads_described)
+    {
         ("The payloads of NCCL's NVTX ranges were not exported.".to_owned(), format!("{again}."))
     } else if calls {
         let old = "NCCL before 2.25 writes none with the communicator: there, give Inspector logs with --inspector";
         ("NCCL's NVTX ranges carry no payloads.".to_owned(), format!("{again}. {old}."))
     } else if without.iter().any(|export| export.nvtx_traced == Some(false)) {
-        ("NVTX was not traced, so NCCL's ranges are not there.".to_owned(), format!("Capture again with {PROFILE}, then {EXPORT}."))
+        (
+            "NVTX was not traced, so NCCL's ranges are not there.".to_owned(),
+            format!("Capture again with {PROFILE}, then {EXPORT}."),
+        )
     } else if without.iter().any(|export| export.nvtx_filtered) {
         let title = "Only some NVTX domains were captured, and NCCL's is not among them.";
         (title.to_owned(), "Capture again with the domain NCCL in --nvtx-domain-include, or not in --nvtx-domain-exclude.".to_owned())
@@ -369,7 +437,13 @@ fn no_inspector(facts: &Facts<'_>) -> Option<Finding> {
 }
 
 fn inspector_ranks(facts: &Facts<'_>) -> Option<Finding> {
-    let without: Vec<u32> = facts.run.ranks.iter().filter(|rank| !has_log(facts.inspector, rank)).map(|rank| rank.rank).collect();
+    let without: Vec<u32> = facts
+        .run
+        .ranks
+        .iter()
+        .filter(|rank| !has_log(facts.inspector, rank))
+        .map(|rank| rank.rank)
+        .collect();
     (!facts.inspector.is_empty() && !without.is_empty()).then(|| {
         finding(
             "inspector-log-missing",
@@ -384,16 +458,31 @@ fn inspector_ranks(facts: &Facts<'_>) -> Option<Finding> {
 fn no_nccl_log(facts: &Facts<'_>) -> Option<Finding> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     let connections: u64 = facts.nccl_logs.iter().map(|log| log.connections).sum();
-    let costs: (&[&str], &str) =
-        (&["transport"], "Which transport each pair of ranks uses, and the share of the link's peak, are not known.");
-    let advice = "Run with NCCL_DEBUG=INFO NCCL_DEBUG_FILE=nccl.%h.%p.log and give the files to --nccl-log.";
+    let costs: (&[&str], &str) = (
+        &["transport"],
+        "Which transport each pair of ranks uses, and the share of the link's peak, are not known.",
+    );
+    let advice =
+        "Run with NCCL_DEBUG=INFO NCCL_DEBUG_FILE=nccl.%h.%p.log and give the files to --nccl-log.";
     if !talks || connections > 0 {
         None
     } else if facts.nccl_logs.is_empty() {
-        Some(finding("no-nccl-log", Severity::Info, "There is no NCCL log of these processes.", costs, advice))
+        Some(finding(
+            "no-nccl-log",
+            Severity::Info,
+            "There is no NCCL log of these processes.",
+            costs,
+            advice,
+        ))
     } else {
         let advice = "Run with NCCL_DEBUG=INFO; where NCCL_DEBUG_SUBSYS is set, it needs INIT and P2P,SHM,NET. Connections are printed at their first use.";
-        Some(finding("nccl-log-without-channels", Severity::Info, "The NCCL log names no channel.", costs, advice))
+        Some(finding(
+            "nccl-log-without-channels",
+            Severity::Info,
+            "The NCCL log names no channel.",
+            costs,
+            advice,
+        ))
     }
 }
 
@@ -416,13 +505,19 @@ fn no_topology(facts: &Facts<'_>) -> Option<Finding> {
         return None;
     }
     let (title, advice) = match facts.topologies {
-        0 => ("There is no topology of the machine.", "On the machine: nvidia-smi topo -m > topo.txt; give the file to --topo."),
+        0 => (
+            "There is no topology of the machine.",
+            "On the machine: nvidia-smi topo -m > topo.txt; give the file to --topo.",
+        ),
         _ => (
             "Which of several topologies is that of the machine is not clear.",
             "Give it to --topo, or put it into the folder of the exports.",
         ),
     };
-    let costs: (&[&str], &str) = (&["transport"], "Whether the GPUs could reach each other by a better way than they do is not known.");
+    let costs: (&[&str], &str) = (
+        &["transport"],
+        "Whether the GPUs could reach each other by a better way than they do is not known.",
+    );
     Some(finding("no-topology", Severity::Info, title, costs, advice))
 }
 
@@ -439,12 +534,16 @@ fn topology_without_nvlink(topology: Option<&TopologyFile>) -> Option<Finding> {
 }
 
 fn versions(exports: &[Export]) -> Option<Finding> {
-    let versions: BTreeSet<&str> = exports.iter().filter_map(|export| export.nsys_version.as_deref()).collect();
+    let versions: BTreeSet<&str> =
+        exports.iter().filter_map(|export| export.nsys_version.as_deref()).collect();
     (versions.len() > 1).then(|| {
         finding(
             "nsys-versions-differ",
             Severity::Info,
-            format!("The exports are by several versions of nsys: {}.", versions.into_iter().collect::<Vec<_>>().join(", ")),
+            format!(
+                "The exports are by several versions of nsys: {}.",
+                versions.into_iter().collect::<Vec<_>>().join(", ")
+            ),
             (&[], "Overheads of the profiler may differ between ranks."),
             "Use one version on all ranks.",
         )
@@ -463,7 +562,10 @@ fn partial_export(export: &Export) -> Option<Finding> {
             "partial-export",
             Severity::High,
             format!("Only some {what} were exported."),
-            (&["steps", "shares", "copies", "across", "bandwidth"], "What was left out counts as if it had not run."),
+            (
+                &["steps", "shares", "copies", "across", "bandwidth"],
+                "What was left out counts as if it had not run.",
+            ),
             format!("Export everything: {EXPORT}."),
         )
     })
@@ -497,9 +599,18 @@ fn no_epoch(export: &Export, run: &Run) -> Option<Finding> {
 }
 
 fn profiler_errors(export: &Export) -> Option<Finding> {
-    let errors: Vec<&str> = export.profiler_notes.iter().filter(|note| note.error).map(|note| note.text.as_str()).collect();
+    let errors: Vec<&str> = export
+        .profiler_notes
+        .iter()
+        .filter(|note| note.error)
+        .map(|note| note.text.as_str())
+        .collect();
     let first = errors.first()?;
-    let more = if errors.len() > 1 { format!(" (and {} more)", count(errors.len() as u64 - 1)) } else { String::new() };
+    let more = if errors.len() > 1 {
+        format!(" (and {} more)", count(errors.len() as u64 - 1))
+    } else {
+        String::new()
+    };
     Some(finding(
         "profiler-error",
         Severity::Medium,
@@ -525,29 +636,55 @@ fn profiler_warnings(export: &Export) -> Option<Finding> {
 }
 
 /// What is said of logs that belong to no run, and of logs alone.
-pub fn of_logs(any_run: bool, inspector: &[InspectorLog], nccl_logs: &[NcclLogFile], attached: &dyn Fn(&String) -> bool) -> Vec<Finding> {
-    let foreign =
-        |paths: Vec<&String>| paths.into_iter().filter(|path| !attached(path)).map(|path| file_name(path.as_ref())).collect::<Vec<_>>();
+pub fn of_logs(
+    any_run: bool,
+    inspector: &[InspectorLog],
+    nccl_logs: &[NcclLogFile],
+    attached: &dyn Fn(&String) -> bool,
+) -> Vec<Finding> {
+    let foreign = |paths: Vec<&String>| {
+        paths
+            .into_iter()
+            .filter(|path| !attached(path))
+            .map(|path| file_name(path.as_ref()))
+            .collect::<Vec<_>>()
+    };
     let mut list = Vec::new();
     if !any_run {
-        let advice = format!("Capture one: {PROFILE} --output=NAME_%q{{RANK}}, then {EXPORT}. Inspector logs alone: nsysnccl inspect.");
-        let costs: (&[&str], &str) = (&["steps", "shares", "copies", "across", "bandwidth"], "No report can be made.");
-        list.push(finding("no-export", Severity::High, "There is no export of nsys with GPU work.", costs, advice));
+        let advice = format!(
+            "Capture one: {PROFILE} --output=NAME_%q{{RANK}}, then {EXPORT}. Inspector logs alone: nsysnccl inspect."
+        );
+        let costs: (&[&str], &str) =
+            (&["steps", "shares", "copies", "across", "bandwidth"], "No report can be made.");
+        list.push(finding(
+            "no-export",
+            Severity::High,
+            "There is no export of nsys with GPU work.",
+            costs,
+            advice,
+        ));
         return list;
     }
     let inspector = foreign(inspector.iter().map(|log| &log.path).collect());
     if !inspector.is_empty() {
-        let costs: (&[&str], &str) = (&["inspector", "bandwidth"], "They are not in the commands below.");
+        let costs: (&[&str], &str) =
+            (&["inspector", "bandwidth"], "They are not in the commands below.");
         let advice = "Give the logs of the captured run; process ids differ too where nsys and the program ran in containers of their own.";
         let title = "These Inspector logs come from other processes and communicators than the captured ones.";
-        list.push(Finding { about: inspector, ..finding("inspector-log-of-another-run", Severity::Medium, title, costs, advice) });
+        list.push(Finding {
+            about: inspector,
+            ..finding("inspector-log-of-another-run", Severity::Medium, title, costs, advice)
+        });
     }
     let nccl = foreign(nccl_logs.iter().map(|log| &log.path).collect());
     if !nccl.is_empty() {
         let costs: (&[&str], &str) = (&["transport"], "They are not in the commands below.");
         let advice = "Give the log of the captured run; process ids differ too where nsys and the program ran in containers of their own.";
         let title = "These NCCL logs come from other processes than the captured ones.";
-        list.push(Finding { about: nccl, ..finding("nccl-log-of-another-run", Severity::Medium, title, costs, advice) });
+        list.push(Finding {
+            about: nccl,
+            ..finding("nccl-log-of-another-run", Severity::Medium, title, costs, advice)
+        });
     }
     list
 }
@@ -556,7 +693,10 @@ pub fn of_logs(any_run: bool, inspector: &[InspectorLog], nccl_logs: &[NcclLogFi
 pub fn merged(findings: Vec<Finding>) -> Vec<Finding> {
     let mut list: Vec<Finding> = Vec::new();
     for finding in findings {
-        match list.iter_mut().find(|known| Finding { about: known.about.clone(), ..finding.clone() } == **known) {
+        match list
+            .iter_mut()
+            .find(|known| Finding { about: known.about.clone(), ..finding.clone() } == **known)
+        {
             Some(known) => known.about.extend(finding.about),
             None => list.push(finding),
         }

@@ -28,7 +28,8 @@ const NAMED: usize = 20;
 /// # Errors
 /// Nothing in the files can be used.
 pub fn examine(listed: &[Result<Listed>], tick: impl Fn() + Sync) -> Result<Examination> {
-    let files::Read { exports, inspector, nccl_logs, topologies, other, unusable } = files::read(listed, &tick)?;
+    let files::Read { exports, inspector, nccl_logs, topologies, other, unusable } =
+        files::read(listed, &tick)?;
     if exports.is_empty() && inspector.is_empty() && nccl_logs.is_empty() && topologies.is_empty() {
         return Err(nothing_usable(&unusable, other.len()));
     }

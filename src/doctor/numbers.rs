@@ -67,25 +67,53 @@ fn null(why: impl Into<String>) -> Judged {
 }
 
 /// The numbers of a run.
-pub fn of(run: &Run, exports: &[Export], inspector: &[&InspectorLog], nccl_logs: &[&NcclLogFile]) -> Vec<Number> {
+pub fn of(
+    run: &Run,
+    exports: &[Export],
+    inspector: &[&InspectorLog],
+    nccl_logs: &[&NcclLogFile],
+) -> Vec<Number> {
     let number = |id, name, fields, (state, why): Judged| Number { id, name, fields, state, why };
     let judge = |judged: Judged| match &run.problem {
         Some(_) => null("the report stops with an error: see below"),
         None => judged,
     };
     vec![
-        number("steps", "steps and their time", &["steps", "summary.step_ns"], judge(steps(run, exports))),
+        number(
+            "steps",
+            "steps and their time",
+            &["steps", "summary.step_ns"],
+            judge(steps(run, exports)),
+        ),
         number(
             "shares",
             "communication, compute, overlap, idle",
-            &["comm_ns", "comm_fraction", "exposed_comm_ns", "overlap_ns", "overlap_fraction", "compute_ns", "idle_ns"],
+            &[
+                "comm_ns",
+                "comm_fraction",
+                "exposed_comm_ns",
+                "overlap_ns",
+                "overlap_fraction",
+                "compute_ns",
+                "idle_ns",
+            ],
             judge(shares(run)),
         ),
-        number("copies", "copies and memsets", &["dtod", "htod", "dtoh", "exposed_copy_ns"], judge(copies(run))),
+        number(
+            "copies",
+            "copies and memsets",
+            &["dtod", "htod", "dtoh", "exposed_copy_ns"],
+            judge(copies(run)),
+        ),
         number(
             "across",
             "waiting, last rank, clocks",
-            &["collectives[].transfer_ns", "collectives[].wait_ns", "collectives[].last_arriver", "ranks[].clock.offset_ns"],
+            &[
+                "collectives[].transfer_ns",
+                "collectives[].wait_ns",
+                "collectives[].last_arriver",
+                "ranks[].clock.offset_ns",
+            ],
             judge(across(run, exports)),
         ),
         number(
@@ -94,8 +122,18 @@ pub fn of(run: &Run, exports: &[Export], inspector: &[&InspectorLog], nccl_logs:
             &["collectives[].bytes", "collectives[].algbw_gbs", "collectives[].busbw_gbs"],
             judge(bandwidth(run, exports, inspector)),
         ),
-        number("inspector", "comparison with the rest of the run", &["inspector"], judge(beside(run, inspector))),
-        number("transport", "transport of each pair", &["transport"], judge(transport(run, nccl_logs))),
+        number(
+            "inspector",
+            "comparison with the rest of the run",
+            &["inspector"],
+            judge(beside(run, inspector)),
+        ),
+        number(
+            "transport",
+            "transport of each pair",
+            &["transport"],
+            judge(transport(run, nccl_logs)),
+        ),
     ]
 }
 
@@ -154,7 +192,8 @@ fn copies(run: &Run) -> Judged {
 
 /// True if ranks send to each other and nothing says to whom.
 pub fn sends_to_nobody(run: &Run, exports: &[Export]) -> bool {
-    run.ranks.iter().any(|rank| rank.send_kernels > 0) && exports.iter().all(|export| export.rows.nccl_sizes == 0)
+    run.ranks.iter().any(|rank| rank.send_kernels > 0)
+        && exports.iter().all(|export| export.rows.nccl_sizes == 0)
 }
 
 fn across(run: &Run, exports: &[Export]) -> Judged {
@@ -164,16 +203,24 @@ fn across(run: &Run, exports: &[Export]) -> Judged {
         0 => null("no communication kernel"),
         1 => null("only one rank that communicates: nothing to match it with"),
         _ if run.steps.count == Some(0) => null(NO_COMMON_STEP),
-        _ if run.captured_apart.is_some() => weaker("the ranks were captured at different times: it means nothing"),
-        _ if sends_to_nobody(run, exports) => weaker("not of sends and receives: no payload names their partners"),
-        _ if run.misses_ranks() => weaker("among the ranks that are here; the last one may be another"),
+        _ if run.captured_apart.is_some() => {
+            weaker("the ranks were captured at different times: it means nothing")
+        }
+        _ if sends_to_nobody(run, exports) => {
+            weaker("not of sends and receives: no payload names their partners")
+        }
+        _ if run.misses_ranks() => {
+            weaker("among the ranks that are here; the last one may be another")
+        }
         _ => measured(),
     }
 }
 
 fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judged {
     match across(run, exports) {
-        (State::Null, _) if alone(run) && communicating(run) == 0 => return null("one rank: its NCCL calls move nothing"),
+        (State::Null, _) if alone(run) && communicating(run) == 0 => {
+            return null("one rank: its NCCL calls move nothing");
+        }
         (State::Null, why) => return (State::Null, why),
         _ => {}
     }
@@ -181,12 +228,19 @@ fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judg
         return null("ranks are missing, so that how many take part in a collective is not known");
     }
     let talking: Vec<&Rank> = run.ranks.iter().filter(|rank| rank.comm_kernels > 0).collect();
-    let payloads = |rank: &Rank| exports.iter().any(|export| export.rows.nccl_sizes > 0 && file_name(export.path.as_ref()) == rank.report);
+    let payloads = |rank: &Rank| {
+        exports.iter().any(|export| {
+            export.rows.nccl_sizes > 0 && file_name(export.path.as_ref()) == rank.report
+        })
+    };
     let known = talking.iter().filter(|rank| payloads(rank) || has_log(inspector, rank)).count();
     // A collective has the same size on every rank.
     match known {
         0 => null("NCCL's ranges carry no payloads, and there is no Inspector log"),
-        n if n < talking.len() => weaker(format!("sizes are known on {n} of {} ranks: of what these take part in", talking.len())),
+        n if n < talking.len() => weaker(format!(
+            "sizes are known on {n} of {} ranks: of what these take part in",
+            talking.len()
+        )),
         _ if run.captures_miss_ranks => weaker("only on communicators whose ranks are all here"),
         _ if talking.iter().all(|rank| payloads(rank)) => from("sizes from payloads"),
         _ => from("sizes from Inspector"),
@@ -195,13 +249,16 @@ fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judg
 
 /// True if the rank's process logged operations with Inspector.
 pub fn has_log(inspector: &[&InspectorLog], rank: &Rank) -> bool {
-    let wrote = |writer: &&Writer| writer.pid == Some(rank.pid) && may_be_one_host(rank.hostname.as_deref(), &writer.hostname);
+    let wrote = |writer: &&Writer| {
+        writer.pid == Some(rank.pid) && may_be_one_host(rank.hostname.as_deref(), &writer.hostname)
+    };
     inspector.iter().flat_map(|log| &log.writers).filter(wrote).any(|writer| writer.operations > 0)
 }
 
 fn beside(run: &Run, inspector: &[&InspectorLog]) -> Judged {
     let logged: u64 = inspector.iter().map(|log| log.operations).sum();
-    let without: Vec<u32> = run.ranks.iter().filter(|rank| !has_log(inspector, rank)).map(|rank| rank.rank).collect();
+    let without: Vec<u32> =
+        run.ranks.iter().filter(|rank| !has_log(inspector, rank)).map(|rank| rank.rank).collect();
     if inspector.is_empty() {
         null("no Inspector log of its processes")
     } else if logged == 0 {
@@ -228,12 +285,17 @@ pub fn unconnected(run: &Run, nccl_logs: &[&NcclLogFile]) -> Vec<u32> {
 fn transport(run: &Run, nccl_logs: &[&NcclLogFile]) -> Judged {
     let unconnected = unconnected(run, nccl_logs);
     if !unconnected.is_empty() {
-        return weaker(format!("no NCCL log names a connection of rank {}", rank_list(&unconnected)));
+        return weaker(format!(
+            "no NCCL log names a connection of rank {}",
+            rank_list(&unconnected)
+        ));
     }
     match (nccl_logs.iter().any(|log| log.connections > 0), &run.topology) {
         (true, Some(_)) => measured(),
         (true, None) => weaker("what is used, not what would be possible: no topology"),
-        (false, None) if nccl_logs.is_empty() => null("neither an NCCL log nor a topology of its machine"),
+        (false, None) if nccl_logs.is_empty() => {
+            null("neither an NCCL log nor a topology of its machine")
+        }
         (false, None) => weaker("the NCCL log names no channel"),
         (false, Some(_)) => weaker("what is possible, not what is used: no NCCL log with channels"),
     }

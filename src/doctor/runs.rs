@@ -50,7 +50,8 @@ pub fn of(
     nccl_logs: &[NcclLogFile],
     topologies: &[TopologyFile],
 ) -> Result<Vec<(Run, Vec<Export>)>> {
-    let groups = grouped(exports.into_iter().map(|(path, contents)| member(path, contents)).collect());
+    let groups =
+        grouped(exports.into_iter().map(|(path, contents)| member(path, contents)).collect());
     let mut ids: Vec<Identity> = groups.iter().map(|members| Identity::of(members)).collect();
     tell_apart(&mut ids);
     let beside = Beside { inspector, nccl_logs, topologies };
@@ -70,7 +71,9 @@ fn member(path: PathBuf, mut contents: Contents) -> Member {
     let spans = || contents.work.iter().filter_map(|work| work.span);
     let extent = spans().map(|span| span.0).min().zip(spans().map(|span| span.1).max());
     let captured =
-        contents.meta.epoch_ns.zip(extent).map(|(epoch, (first, last))| (first.saturating_add(epoch), last.saturating_add(epoch)));
+        contents.meta.epoch_ns.zip(extent).map(|(epoch, (first, last))| {
+            (first.saturating_add(epoch), last.saturating_add(epoch))
+        });
     Member { path, contents, view, comms, captured }
 }
 
@@ -91,7 +94,10 @@ fn grouped(mut members: Vec<Member>) -> Vec<Vec<Member>> {
             let sharing = by_comm.entry(*comm).or_default();
             for &other in sharing.iter() {
                 let apart = root(&group, other) != root(&group, at);
-                if apart && at_once(members[other].captured, members[at].captured) && !share_process(&members, &group, other, at) {
+                if apart
+                    && at_once(members[other].captured, members[at].captured)
+                    && !share_process(&members, &group, other, at)
+                {
                     join(&mut group, other, at);
                 }
             }
@@ -113,7 +119,9 @@ fn grouped(mut members: Vec<Member>) -> Vec<Vec<Member>> {
 fn share_process(members: &[Member], group: &[usize], a: usize, b: usize) -> bool {
     let of = |at: usize| -> BTreeSet<(Option<&str>, u32, u32)> {
         let own = (0..members.len()).filter(|&other| root(group, other) == root(group, at));
-        let traces = own.flat_map(|other| &members[other].contents.report.candidates).map(|candidate| &candidate.trace);
+        let traces = own
+            .flat_map(|other| &members[other].contents.report.candidates)
+            .map(|candidate| &candidate.trace);
         traces.map(|trace| (trace.hostname.as_deref(), trace.pid, trace.device)).collect()
     };
     !of(a).is_disjoint(&of(b))
@@ -132,7 +140,9 @@ fn join(group: &mut [usize], a: usize, b: usize) {
 }
 
 fn at_once(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> bool {
-    a.zip(b).is_none_or(|(a, b)| a.0 <= b.1.saturating_add(SLACK_NS) && b.0 <= a.1.saturating_add(SLACK_NS))
+    a.zip(b).is_none_or(|(a, b)| {
+        a.0 <= b.1.saturating_add(SLACK_NS) && b.0 <= a.1.saturating_add(SLACK_NS)
+    })
 }
 
 /// Runs of one name get that of their folder too.
@@ -140,7 +150,9 @@ fn tell_apart(ids: &mut [Identity]) {
     let names: Vec<String> = ids.iter().map(|id| id.name.clone()).collect();
     for (id, name) in ids.iter_mut().zip(&names) {
         let folder = id.folder.file_name().map(|folder| folder.to_string_lossy());
-        if let (Some(folder), true) = (folder, names.iter().filter(|other| *other == name).count() > 1) {
+        if let (Some(folder), true) =
+            (folder, names.iter().filter(|other| *other == name).count() > 1)
+        {
             id.shown = format!("{folder}-{name}");
         }
     }
@@ -164,11 +176,19 @@ impl Identity {
         let spans = || members.iter().filter_map(|member| member.captured);
         let name = pipeline::run_name(&paths);
         Identity {
-            folder: paths.first().and_then(|path| path.parent()).unwrap_or(Path::new("")).to_owned(),
+            folder: paths
+                .first()
+                .and_then(|path| path.parent())
+                .unwrap_or(Path::new(""))
+                .to_owned(),
             shown: name.clone(),
             name,
             processes: candidates.map(|c| (c.trace.pid, c.trace.hostname.clone())).collect(),
-            comms: members.iter().flat_map(|member| &member.comms).map(|comm| logged_id(*comm)).collect(),
+            comms: members
+                .iter()
+                .flat_map(|member| &member.comms)
+                .map(|comm| logged_id(*comm))
+                .collect(),
             captured: spans().map(|span| span.0).min().zip(spans().map(|span| span.1).max()),
         }
     }
@@ -181,8 +201,16 @@ impl Identity {
     fn wrote(&self, log: &InspectorLog) -> bool {
         let ns = |us: i64| us.saturating_mul(1000);
         let written = log.first_written_us.map(ns).zip(log.last_written_us.map(ns));
-        let own = |pid: u32, host: &str| self.processes.iter().any(|(own, name)| *own == pid && may_be_one_host(name.as_deref(), host));
-        at_once(self.captured, written) && log.writers.iter().any(|writer| writer.pid.is_some_and(|pid| own(pid, &writer.hostname)))
+        let own = |pid: u32, host: &str| {
+            self.processes
+                .iter()
+                .any(|(own, name)| *own == pid && may_be_one_host(name.as_deref(), host))
+        };
+        at_once(self.captured, written)
+            && log
+                .writers
+                .iter()
+                .any(|writer| writer.pid.is_some_and(|pid| own(pid, &writer.hostname)))
     }
 
     /// How much an NCCL log has in common with the run: processes, the folder, the name.
@@ -197,7 +225,11 @@ impl Identity {
 /// Places among `all` of the runs that an Inspector log belongs to: the communicator says it, or else the process.
 fn writers_of(log: &InspectorLog, all: &[Identity]) -> Vec<usize> {
     let sharing: Vec<usize> = (0..all.len()).filter(|&at| all[at].shares_comm(log)).collect();
-    if sharing.is_empty() { (0..all.len()).filter(|&at| all[at].wrote(log)).collect() } else { sharing }
+    if sharing.is_empty() {
+        (0..all.len()).filter(|&at| all[at].wrote(log)).collect()
+    } else {
+        sharing
+    }
 }
 
 /// The run that an NCCL log belongs to; a log that names no process belongs to an only run.
@@ -211,8 +243,13 @@ fn writer_of(log: &NcclLogFile, all: &[Identity]) -> Option<usize> {
 
 /// The matrix of the run's machine: of those with links the only one, or the only one in the run's folder.
 fn topology_of<'a>(run: &Identity, all: &'a [TopologyFile]) -> Option<&'a TopologyFile> {
-    let with_links: Vec<&TopologyFile> = all.iter().filter(|topology| topology.links.is_some()).collect();
-    let beside: Vec<&TopologyFile> = with_links.iter().copied().filter(|t| Path::new(&t.path).parent() == Some(&run.folder)).collect();
+    let with_links: Vec<&TopologyFile> =
+        all.iter().filter(|topology| topology.links.is_some()).collect();
+    let beside: Vec<&TopologyFile> = with_links
+        .iter()
+        .copied()
+        .filter(|t| Path::new(&t.path).parent() == Some(&run.folder))
+        .collect();
     match (with_links.as_slice(), beside.as_slice()) {
         ([only], _) | (_, [only]) => Some(only),
         _ => None,
@@ -230,28 +267,44 @@ struct Reading {
     without_steps: usize,
 }
 
-fn run(members: Vec<Member>, at: usize, all: &[Identity], beside: &Beside<'_>) -> Result<(Run, Vec<Export>)> {
+fn run(
+    members: Vec<Member>,
+    at: usize,
+    all: &[Identity],
+    beside: &Beside<'_>,
+) -> Result<(Run, Vec<Export>)> {
     let identity = &all[at];
     let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
     let comms: Vec<BTreeSet<u64>> = members.iter().map(|member| member.comms.clone()).collect();
-    let (contents, exports): (Vec<Contents>, Vec<Export>) = members.into_iter().map(|member| (member.contents, member.view)).unzip();
+    let (contents, exports): (Vec<Contents>, Vec<Export>) =
+        members.into_iter().map(|member| (member.contents, member.view)).unzip();
     let mut reading = read(contents, &paths)?;
-    let inspector: Vec<&InspectorLog> = beside.inspector.iter().filter(|log| writers_of(log, all).contains(&at)).collect();
-    let nccl_logs: Vec<&NcclLogFile> = beside.nccl_logs.iter().filter(|log| writer_of(log, all) == Some(at)).collect();
-    communicators::learn(&mut reading.traces, &nccl_logs.iter().map(|file| &file.log).collect::<Vec<_>>());
+    let inspector: Vec<&InspectorLog> =
+        beside.inspector.iter().filter(|log| writers_of(log, all).contains(&at)).collect();
+    let nccl_logs: Vec<&NcclLogFile> =
+        beside.nccl_logs.iter().filter(|log| writer_of(log, all) == Some(at)).collect();
+    communicators::learn(
+        &mut reading.traces,
+        &nccl_logs.iter().map(|file| &file.log).collect::<Vec<_>>(),
+    );
     let topology = topology_of(identity, beside.topologies);
     let logged = inspector.iter().flat_map(|log| &log.writers).map(|writer| writer.n_ranks);
     let world_size = reading.traces.iter().filter_map(|trace| trace.world_size).chain(logged).max();
     let span = |trace: &RankTrace| reading.work.get(&key(trace)).and_then(|work| work.span);
     let comms = |trace: &RankTrace| comms.get(trace.input).cloned().unwrap_or_default();
-    let captured = reading.traces.iter().filter_map(|trace| CapturedAt::new(trace, span(trace)?, comms(trace))).collect();
+    let captured = reading
+        .traces
+        .iter()
+        .filter_map(|trace| CapturedAt::new(trace, span(trace)?, comms(trace)))
+        .collect();
     let ranks: Vec<Rank> = reading.traces.iter().map(|trace| rank(trace, &reading)).collect();
     let traced = reading.traces.iter().filter_map(|trace| trace.world_size).max();
     let mut run = Run {
         name: identity.shown.clone(),
         reports: paths.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
         world_size,
-        ranks_missing: world_size.map_or_else(Vec::new, |world| one_run::absent_ranks(world, &reading.traces)),
+        ranks_missing: world_size
+            .map_or_else(Vec::new, |world| one_run::absent_ranks(world, &reading.traces)),
         captures_miss_ranks: traced.is_some_and(|world| world as usize > ranks.len()),
         ranks,
         whole_communicators: whole_communicators(&reading.traces),
@@ -306,21 +359,34 @@ fn rank(trace: &RankTrace, reading: &Reading) -> Rank {
 
 /// Finds ranks and steps by the rules of `report`.
 fn read(contents: Vec<Contents>, paths: &[PathBuf]) -> Result<Reading> {
-    let pattern = |text: &str| Regex::new(text).map_err(|e| Error::inputs(format!("'{text}' is no pattern: {e}")));
+    let pattern = |text: &str| {
+        Regex::new(text).map_err(|e| Error::inputs(format!("'{text}' is no pattern: {e}")))
+    };
     let classifier = Classifier::new(None)?;
     let in_full = |pattern: &Regex| -> Vec<NsysReport> {
         let options = nsys::Options { step: Some(pattern), classifier: &classifier };
-        paths.iter().enumerate().filter_map(|(at, path)| nsys::read(path, at, &options).ok()).collect()
+        paths
+            .iter()
+            .enumerate()
+            .filter_map(|(at, path)| nsys::read(path, at, &options).ok())
+            .collect()
     };
     let (mut reports, mut work) = apart(contents);
     for (at, report) in reports.iter_mut().enumerate() {
         report.candidates.iter_mut().for_each(|candidate| candidate.trace.input = at);
     }
-    let decided = pipeline::decide(&StepChoice::Automatic, Some(pattern(select::DEFAULT_PATTERN)?), &reports, paths, in_full);
+    let decided = pipeline::decide(
+        &StepChoice::Automatic,
+        Some(pattern(select::DEFAULT_PATTERN)?),
+        &reports,
+        paths,
+        in_full,
+    );
     let mut steps = Steps::default();
     let (rule, mut problem) = match decided {
         Ok(rule) => {
-            (steps.pattern, steps.source) = (Some(rule.pattern.clone()), Some(rule.source.to_owned()));
+            (steps.pattern, steps.source) =
+                (Some(rule.pattern.clone()), Some(rule.source.to_owned()));
             (Some(rule), None)
         }
         Err(none) => {
@@ -328,22 +394,36 @@ fn read(contents: Vec<Contents>, paths: &[PathBuf]) -> Result<Reading> {
             (None, Some(none.error))
         }
     };
-    if let Some(rule) = rule.as_ref().filter(|rule| matches!(rule.kind, StepKind::Ranges) && rule.source != "default") {
+    if let Some(rule) = rule
+        .as_ref()
+        .filter(|rule| matches!(rule.kind, StepKind::Ranges) && rule.source != "default")
+    {
         // Ranges that do not match are not kept: the pattern that was found needs its own look at the files.
         let step = pattern(&rule.pattern)?;
         let options = nsys::Options { step: Some(&step), classifier: &classifier };
-        let again: Vec<Contents> = paths.iter().enumerate().map(|(at, path)| contents::read(path, at, &options)).collect::<Result<_>>()?;
+        let again: Vec<Contents> = paths
+            .iter()
+            .enumerate()
+            .map(|(at, path)| contents::read(path, at, &options))
+            .collect::<Result<_>>()?;
         (reports, work) = apart(again);
     }
-    let launches = |report: &NsysReport| report.input.capture.rows.get("api_calls").is_some_and(|&calls| calls > 0);
-    if problem.is_none() && matches!(rule, Some(StepRule { kind: StepKind::Ranges, .. })) && !reports.iter().any(launches) {
+    let launches = |report: &NsysReport| {
+        report.input.capture.rows.get("api_calls").is_some_and(|&calls| calls > 0)
+    };
+    if problem.is_none()
+        && matches!(rule, Some(StepRule { kind: StepKind::Ranges, .. }))
+        && !reports.iter().any(launches)
+    {
         let error = Error::inputs("no step has a window on the GPU (there are no CUDA API calls)");
         steps.problem = Some(error.fact.clone());
         problem = Some(error);
     }
-    let ran = reports.iter().zip(work).flat_map(|(report, work)| report.candidates.iter().zip(work));
+    let ran =
+        reports.iter().zip(work).flat_map(|(report, work)| report.candidates.iter().zip(work));
     let work = ran.map(|(candidate, work)| (key(&candidate.trace), work)).collect();
-    let candidates: Vec<Candidate> = reports.into_iter().flat_map(|report| report.candidates).collect();
+    let candidates: Vec<Candidate> =
+        reports.into_iter().flat_map(|report| report.candidates).collect();
     let mut left_out = Vec::new();
     let candidates = match &rule {
         Some(rule) => pipeline::with_steps(candidates, rule, &mut left_out),
@@ -366,7 +446,8 @@ fn count_steps(traces: &[RankTrace], steps: &mut Steps) {
     let mut ranks: BTreeMap<(&str, usize), usize> = BTreeMap::new();
     keys.iter().flatten().for_each(|key| *ranks.entry(*key).or_default() += 1);
     let everywhere = |key: &&(&str, usize)| ranks.get(*key) == Some(&traces.len());
-    let common: Vec<&(&str, usize)> = keys.first().into_iter().flatten().filter(everywhere).collect();
+    let common: Vec<&(&str, usize)> =
+        keys.first().into_iter().flatten().filter(everywhere).collect();
     steps.on_some_ranks = ranks.len() - common.len();
     steps.count = Some(common.len());
     steps.first = common.first().map(|key| key.0.to_owned());
@@ -391,9 +472,14 @@ fn apart(contents: Vec<Contents>) -> (Vec<NsysReport>, Vec<Vec<Work>>) {
 /// The ranks of each report by itself, where all together contradict each other.
 fn one_by_one(candidates: Vec<Candidate>) -> Vec<RankTrace> {
     let mut by_report: BTreeMap<usize, Vec<Candidate>> = BTreeMap::new();
-    candidates.into_iter().for_each(|candidate| by_report.entry(candidate.trace.input).or_default().push(candidate));
-    let mut traces: Vec<RankTrace> =
-        by_report.into_values().filter_map(|own| ranks::assign(own, None).ok()).flat_map(|(traces, _)| traces).collect();
+    candidates
+        .into_iter()
+        .for_each(|candidate| by_report.entry(candidate.trace.input).or_default().push(candidate));
+    let mut traces: Vec<RankTrace> = by_report
+        .into_values()
+        .filter_map(|own| ranks::assign(own, None).ok())
+        .flat_map(|(traces, _)| traces)
+        .collect();
     traces.sort_by_key(|trace| (trace.rank, key(trace)));
     traces
 }

@@ -87,7 +87,8 @@ pub struct Run {
 impl Run {
     /// True if ranks of the run are in none of the exports.
     pub fn misses_ranks(&self) -> bool {
-        !self.ranks_missing.is_empty() || self.world_size.is_some_and(|world| world as usize > self.ranks.len())
+        !self.ranks_missing.is_empty()
+            || self.world_size.is_some_and(|world| world as usize > self.ranks.len())
     }
 }
 
@@ -285,11 +286,23 @@ impl NcclLogFile {
             messages: log.messages,
             torn: log.torn,
             versions: log.versions.clone(),
-            processes: with_comms().map(|process| format!("{}:{}", process.host, process.pid)).collect(),
-            n_ranks: log.processes.iter().flat_map(|process| &process.comms).map(|comm| comm.n_ranks).max(),
+            processes: with_comms()
+                .map(|process| format!("{}:{}", process.host, process.pid))
+                .collect(),
+            n_ranks: log
+                .processes
+                .iter()
+                .flat_map(|process| &process.comms)
+                .map(|comm| comm.n_ranks)
+                .max(),
             connections: log.processes.iter().map(|process| process.links.len() as u64).sum(),
             pids: with_comms().map(|process| process.pid).collect(),
-            connected: log.processes.iter().filter(|process| !process.links.is_empty()).map(|process| process.pid).collect(),
+            connected: log
+                .processes
+                .iter()
+                .filter(|process| !process.links.is_empty())
+                .map(|process| process.pid)
+                .collect(),
             log,
         }
     }
@@ -315,7 +328,9 @@ impl TopologyFile {
     pub fn of(topology: &Topology) -> Self {
         let mut paths: Vec<_> = topology.gpu_paths.values().copied().collect();
         // More links are better; the classes are listed best first.
-        paths.sort_by_key(|path| (!matches!(path, crate::model::topology::PathClass::NvLink(_)), *path));
+        paths.sort_by_key(|path| {
+            (!matches!(path, crate::model::topology::PathClass::NvLink(_)), *path)
+        });
         Self {
             path: topology.path.clone(),
             gpus: topology.gpus.clone(),
@@ -339,7 +354,11 @@ pub struct Unusable {
 
 impl From<&Error> for Unusable {
     fn from(error: &Error) -> Self {
-        Self { path: error.path.as_ref().map(|p| p.to_string_lossy().into_owned()), fact: error.fact.clone(), advice: error.hint.clone() }
+        Self {
+            path: error.path.as_ref().map(|p| p.to_string_lossy().into_owned()),
+            fact: error.fact.clone(),
+            advice: error.hint.clone(),
+        }
     }
 }
 
@@ -347,8 +366,13 @@ impl Export {
     /// What matters of an export.
     pub fn of(contents: &Contents) -> Self {
         let Contents { report, work, meta, .. } = contents;
-        let calls =
-            || report.candidates.iter().flat_map(|c| c.trace.nccl.iter().chain(&c.trace.gpu_operations)).filter(|call| call.op.is_some());
+        let calls = || {
+            report
+                .candidates
+                .iter()
+                .flat_map(|c| c.trace.nccl.iter().chain(&c.trace.gpu_operations))
+                .filter(|call| call.op.is_some())
+        };
         let count = |kind: &str| report.input.capture.rows.get(kind).copied().unwrap_or(0);
         let spans = || work.iter().filter_map(|work| work.span);
         let extent = spans().map(|span| span.0).min().zip(spans().map(|span| span.1).max());
@@ -398,9 +422,12 @@ pub fn assemble(
     let mut found: Vec<Finding> = Vec::new();
     let with_links = topologies.iter().filter(|topology| topology.links.is_some()).count();
     for (run, exports) in &runs {
-        let logs: Vec<&InspectorLog> = inspector_logs.iter().filter(|log| run.inspector.contains(&log.path)).collect();
-        let nccl: Vec<&NcclLogFile> = nccl_logs.iter().filter(|log| run.nccl_logs.contains(&log.path)).collect();
-        let topology = topologies.iter().find(|topology| Some(&topology.path) == run.topology.as_ref());
+        let logs: Vec<&InspectorLog> =
+            inspector_logs.iter().filter(|log| run.inspector.contains(&log.path)).collect();
+        let nccl: Vec<&NcclLogFile> =
+            nccl_logs.iter().filter(|log| run.nccl_logs.contains(&log.path)).collect();
+        let topology =
+            topologies.iter().find(|topology| Some(&topology.path) == run.topology.as_ref());
         found.extend(findings::of_run(&findings::Facts {
             run,
             exports,
@@ -411,7 +438,9 @@ pub fn assemble(
         }));
     }
     let (runs, exports): (Vec<Run>, Vec<Vec<Export>>) = runs.into_iter().unzip();
-    let attached = |path: &String| runs.iter().any(|run| run.inspector.contains(path) || run.nccl_logs.contains(path));
+    let attached = |path: &String| {
+        runs.iter().any(|run| run.inspector.contains(path) || run.nccl_logs.contains(path))
+    };
     found.extend(findings::of_logs(!runs.is_empty(), &inspector_logs, &nccl_logs, &attached));
     let mut exports: Vec<Export> = exports.into_iter().flatten().collect();
     exports.sort_by(|a, b| a.path.cmp(&b.path));

@@ -30,9 +30,14 @@ pub fn moving_fraction(report: &Report) -> Option<f64> {
 /// Exposed communication, and why nothing hides it.
 pub fn share(report: &Report) -> Option<Finding> {
     let values = &report.summary.values;
-    let (step, comm, exposed) = (values.median(Metric::StepNs)?, values.median(Metric::CommNs)?, values.median(Metric::ExposedCommNs)?);
+    let (step, comm, exposed) = (
+        values.median(Metric::StepNs)?,
+        values.median(Metric::CommNs)?,
+        values.median(Metric::ExposedCommNs)?,
+    );
     // Without ratios part of the work is of unknown class, and these are lower bounds.
-    let (fraction, exposed_fraction) = (values.median(Metric::CommFraction)?, values.median(Metric::ExposedCommFraction)?);
+    let (fraction, exposed_fraction) =
+        (values.median(Metric::CommFraction)?, values.median(Metric::ExposedCommFraction)?);
     if exposed_fraction < 0.05 {
         return None;
     }
@@ -48,7 +53,9 @@ pub fn share(report: &Report) -> Option<Finding> {
         format!("{} of it hides behind compute", percent(overlap))
     };
     let waits = match waiting {
-        Some(ns) if ns >= 0.1 * exposed => format!(", of which ranks wait {} for others to arrive (mean over ranks)", ms(ns)),
+        Some(ns) if ns >= 0.1 * exposed => {
+            format!(", of which ranks wait {} for others to arrive (mean over ranks)", ms(ns))
+        }
         _ => String::new(),
     };
     let title = format!(
@@ -70,8 +77,13 @@ pub fn share(report: &Report) -> Option<Finding> {
         draft = draft.with("exposed_wait_ns", ns.round() as i64);
     }
     // Fewer bytes are no advice where they are few already.
-    let is_half = |name: &str| ["bf16", "f16", "bfloat16", "half"].iter().any(|kind| name.split('_').any(|part| part == *kind));
-    let all_half = !report.kernels.comm.is_empty() && report.kernels.comm.iter().all(|kernel| is_half(&kernel.name));
+    let is_half = |name: &str| {
+        ["bf16", "f16", "bfloat16", "half"]
+            .iter()
+            .any(|kind| name.split('_').any(|part| part == *kind))
+    };
+    let all_half = !report.kernels.comm.is_empty()
+        && report.kernels.comm.iter().all(|kernel| is_half(&kernel.name));
     let advice = if 2.0 * moving * step < exposed {
         "Most of it is waiting: ranks arrive at different times, and no faster link helps; see who waits for whom."
     } else if one_at_the_end {
@@ -94,7 +106,8 @@ pub fn tiny_messages(report: &Report) -> Option<Finding> {
     let per_step = report.summary.values.median(Metric::CommCount)?;
     let step = report.summary.values.median(Metric::StepNs)?;
     let sized: u64 = report.collectives.iter().filter(|c| c.bytes.is_some()).map(|c| c.count).sum();
-    let tiny: Vec<_> = report.collectives.iter().filter(|c| c.bytes.is_some_and(|b| b <= TINY)).collect();
+    let tiny: Vec<_> =
+        report.collectives.iter().filter(|c| c.bytes.is_some_and(|b| b <= TINY)).collect();
     let tiny_calls: u64 = tiny.iter().map(|c| c.count).sum();
     if sized == 0 || per_step < 20.0 || (tiny_calls as f64) < 0.5 * sized as f64 {
         return None;
@@ -125,7 +138,8 @@ pub fn end_spread(report: &Report) -> Option<Finding> {
     };
     let apart = report.collectives.iter().filter_map(|group| Some((spread(group)?, group)));
     let apart = apart.filter(|((share, ns, _), _)| *ns >= APART_NS && *share >= APART_SHARE);
-    let ((_, ns, transfer), group) = apart.max_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.cmp(&b.0.1)))?;
+    let ((_, ns, transfer), group) =
+        apart.max_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.cmp(&b.0.1)))?;
     let size = group.bytes.map_or(String::new(), |bytes| format!(" of {}", units::bytes(bytes)));
     let title = format!(
         "Ranks leave {}{size} {} apart (95th percentile of {} calls) even on aligned clocks, although it lets all go together.",
@@ -180,7 +194,11 @@ pub fn copies(report: &Report) -> Option<Finding> {
 pub fn idle(report: &Report, late: Option<u32>) -> Option<Finding> {
     let values = &report.summary.values;
     let (step, idle) = (values.median(Metric::StepNs)?, values.median(Metric::IdleNs)?);
-    let by_rank: Vec<(f64, u32)> = report.ranks.iter().filter_map(|r| Some((r.summary.median(Metric::IdleNs)?, r.rank))).collect();
+    let by_rank: Vec<(f64, u32)> = report
+        .ranks
+        .iter()
+        .filter_map(|r| Some((r.summary.median(Metric::IdleNs)?, r.rank)))
+        .collect();
     let others: Vec<f64> = by_rank.iter().filter(|r| Some(r.1) != late).map(|r| r.0).collect();
     let enough = |ns: f64| ns / step >= 0.1;
     if !enough(idle) || (late.is_some() && !enough(stats::mean(&others)?)) || is_whole(report) {
@@ -190,13 +208,19 @@ pub fn idle(report: &Report, late: Option<u32>) -> Option<Finding> {
     let least = by_rank.iter().min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
     // Medians of ranks need not lie on both sides of the run's median; then they would only confuse.
     let differ = most.0 > 1.5 * least.0 && (least.0..=most.0).contains(&idle);
-    let range = if differ { format!(": {} on rank {}, {} on rank {}", ms(most.0), most.1, ms(least.0), least.1) } else { String::new() };
+    let range = if differ {
+        format!(": {} on rank {}, {} on rank {}", ms(most.0), most.1, ms(least.0), least.1)
+    } else {
+        String::new()
+    };
     let gpus = if report.ranks.len() > 1 { "GPUs are idle" } else { "The GPU is idle" };
     // The median of the share, which the headline prints too; the quotient of two medians is another number.
     let share = values.median(Metric::IdleFraction).unwrap_or(idle / step);
     let title = format!("{gpus} {} of the step ({}{range}).", percent(share), ms(idle));
-    let draft =
-        Draft::new("idle", severity(share), title).with("idle_ns", idle.round() as i64).with("step_ns", step.round() as i64).costs(share);
+    let draft = Draft::new("idle", severity(share), title)
+        .with("idle_ns", idle.round() as i64)
+        .with("step_ns", step.round() as i64)
+        .costs(share);
     Some(draft.advice(if straggler::is_pipeline(report) {
         "Stages of a pipeline are idle before their first and after their last micro-batch (the bubble): more micro-batches or an interleaved schedule make it smaller. What is idle between them is the host's: data loading, synchronisation, small kernels."
     } else {

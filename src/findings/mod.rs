@@ -31,7 +31,10 @@ pub fn find(report: &Report) -> Vec<Finding> {
     list.extend(communication::tiny_messages(report));
     list.extend(communication::end_spread(report));
     list.extend(communication::copies(report));
-    list.extend(communication::idle(report, late.filter(|late| late.cause == Cause::Idle).map(|late| late.rank)));
+    list.extend(communication::idle(
+        report,
+        late.filter(|late| late.cause == Cause::Idle).map(|late| late.rank),
+    ));
     sort(&mut list);
     list
 }
@@ -47,11 +50,24 @@ fn captured_apart(report: &Report) -> Option<Finding> {
 /// A slow transport is the cause of which exposed communication is the effect: it weighs as much and is said first.
 pub fn weigh_transport(mut finding: Finding, report: &Report) -> Finding {
     let of_step = |metric| report.summary.values.median(metric);
-    let slow = ["transport-below-topology", "socket-transport", "sockets-despite-rdma", "missing-gdrdma", "degraded-nvlink"];
-    if let (true, Some(comm), Some(exposed)) =
-        (slow.contains(&finding.id.as_str()), of_step(Metric::CommFraction), communication::moving_fraction(report))
-    {
-        finding.title = format!("{} Communication takes {} {}.", finding.title, percent(comm), period(report).of);
+    let slow = [
+        "transport-below-topology",
+        "socket-transport",
+        "sockets-despite-rdma",
+        "missing-gdrdma",
+        "degraded-nvlink",
+    ];
+    if let (true, Some(comm), Some(exposed)) = (
+        slow.contains(&finding.id.as_str()),
+        of_step(Metric::CommFraction),
+        communication::moving_fraction(report),
+    ) {
+        finding.title = format!(
+            "{} Communication takes {} {}.",
+            finding.title,
+            percent(comm),
+            period(report).of
+        );
         finding.severity = finding.severity.min(severity(exposed));
         finding.evidence.insert("cost_of_step".to_owned(), rounded(exposed).into());
     }
@@ -64,7 +80,11 @@ pub fn sort(list: &mut [Finding]) {
     let spoils = |f: &Finding| ["captured-apart", "shared-gpu"].contains(&f.id.as_str());
     let effect = |f: &Finding| f.id == "exposed-communication";
     list.sort_by(|a, b| {
-        let by_weight = a.severity.cmp(&b.severity).then(spoils(b).cmp(&spoils(a))).then(cost(b).total_cmp(&cost(a)));
+        let by_weight = a
+            .severity
+            .cmp(&b.severity)
+            .then(spoils(b).cmp(&spoils(a)))
+            .then(cost(b).total_cmp(&cost(a)));
         by_weight.then(effect(a).cmp(&effect(b))).then_with(|| a.id.cmp(&b.id))
     });
 }

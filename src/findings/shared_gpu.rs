@@ -10,8 +10,10 @@ use crate::warning::{Finding, Severity};
 /// Several ranks on one GPU: it runs them in turns, so that kernels and steps of each last longer by what the others do.
 pub fn shared_gpu(report: &Report) -> Option<Finding> {
     let shared = gpus::shared(&report.ranks);
-    let ranks: Vec<String> =
-        shared.iter().map(|(_, ranks)| units::rank_list(&ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>())).collect();
+    let ranks: Vec<String> = shared
+        .iter()
+        .map(|(_, ranks)| units::rank_list(&ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>()))
+        .collect();
     let which = match ranks.as_slice() {
         [] => return None,
         [one] => format!("Ranks {one} run on one GPU"),

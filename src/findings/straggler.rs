@@ -53,8 +53,11 @@ pub enum Cause {
 
 /// What can make a rank late. Compute beside waiting kernels takes longer, which the late rank has least of: an excess of its
 /// compute is real.
-const CAUSES: [(Cause, Metric); 3] =
-    [(Cause::Idle, Metric::IdleNs), (Cause::Compute, Metric::ComputeNs), (Cause::Copies, Metric::ExposedCopyNs)];
+const CAUSES: [(Cause, Metric); 3] = [
+    (Cause::Idle, Metric::IdleNs),
+    (Cause::Compute, Metric::ComputeNs),
+    (Cause::Copies, Metric::ExposedCopyNs),
+];
 
 /// For each step that counts, by rank: its exposed wait, and the longest exposed wait of another rank for it.
 fn counted_waits(report: &Report) -> Vec<BTreeMap<u32, (i64, i64)>> {
@@ -71,8 +74,10 @@ fn counted_waits(report: &Report) -> Vec<BTreeMap<u32, (i64, i64)>> {
 /// Exposed waiting in a step, mean over ranks, median over steps, ns; `None` if no collective was matched.
 pub fn waiting(report: &Report) -> Option<f64> {
     let ranks = report.ranks.len().max(1) as f64;
-    let means: Vec<f64> =
-        counted_waits(report).iter().map(|step| step.values().map(|(exposed, _)| *exposed as f64).sum::<f64>() / ranks).collect();
+    let means: Vec<f64> = counted_waits(report)
+        .iter()
+        .map(|step| step.values().map(|(exposed, _)| *exposed as f64).sum::<f64>() / ranks)
+        .collect();
     stats::median(&means).filter(|_| !report.waits.is_empty())
 }
 
@@ -80,10 +85,17 @@ pub fn waiting(report: &Report) -> Option<f64> {
 pub fn find(report: &Report) -> Option<Straggler> {
     let step = report.summary.values.median(Metric::StepNs)?;
     let steps = counted_waits(report);
-    let of = |rank: u32| -> Vec<i64> { steps.iter().map(|s| s.get(&rank).map_or(0, |w| w.1)).collect() };
+    let of =
+        |rank: u32| -> Vec<i64> { steps.iter().map(|s| s.get(&rank).map_or(0, |w| w.1)).collect() };
     let sum = |rank: u32| of(rank).iter().map(|&ns| ns as f64).sum::<f64>();
     // What a rank waited itself in the same step made it late for those that wait for it: lateness is passed on from group to group.
-    let own = |rank: u32| steps.iter().filter_map(|s| s.get(&rank)).map(|w| w.1.saturating_sub(w.0).max(0) as f64).sum::<f64>();
+    let own = |rank: u32| {
+        steps
+            .iter()
+            .filter_map(|s| s.get(&rank))
+            .map(|w| w.1.saturating_sub(w.0).max(0) as f64)
+            .sum::<f64>()
+    };
     let passed_on_none = |rank: &&RankReport| own(rank.rank) >= BLAME * sum(rank.rank);
     let late = most(report, sum).or_else(|| most(report, own).filter(passed_on_none))?;
     if report.ranks.len() < 2 || late.ordered_count? < FEWEST_ORDERED {
@@ -92,8 +104,10 @@ pub fn find(report: &Report) -> Option<Straggler> {
     let waited = of(late.rank);
     let median = stats::median_i64(&waited)? as f64;
     let usual = median / step >= MIN_COST;
-    let late_in: Vec<bool> = waited.iter().map(|&ns| usual || ns as f64 / step >= MIN_COST).collect();
-    let late_steps: Vec<f64> = waited.iter().zip(&late_in).filter(|(_, late)| **late).map(|(&ns, _)| ns as f64).collect();
+    let late_in: Vec<bool> =
+        waited.iter().map(|&ns| usual || ns as f64 / step >= MIN_COST).collect();
+    let late_steps: Vec<f64> =
+        waited.iter().zip(&late_in).filter(|(_, late)| **late).map(|(&ns, _)| ns as f64).collect();
     let cost = if usual { median } else { sum(late.rank) / waited.len() as f64 };
     if cost / step < MIN_COST || (!usual && late_steps.len() < FEWEST_LATE) {
         return None;
@@ -103,7 +117,8 @@ pub fn find(report: &Report) -> Option<Straggler> {
     // A stage that has no more micro-batches is idle because of the others.
     let pipeline = is_pipeline(report);
     let causes = CAUSES.into_iter().filter(|(cause, _)| !pipeline || *cause != Cause::Idle);
-    let excesses = causes.map(|(cause, metric)| (cause, excess(report, late.rank, metric, &late_in).unwrap_or(0.0)));
+    let excesses = causes
+        .map(|(cause, metric)| (cause, excess(report, late.rank, metric, &late_in).unwrap_or(0.0)));
     let (cause, excess) = excesses.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let cause = if excess >= EXPLAINS * in_one { cause } else { Cause::Unknown };
     // One window holds the start of the capture too, at which ranks wait because profilers start at different times. In a pipeline
@@ -117,14 +132,20 @@ pub fn find(report: &Report) -> Option<Straggler> {
 /// The rank of which `ns` is most, if that is what blame needs of the sum over all ranks.
 fn most(report: &Report, ns: impl Fn(u32) -> f64) -> Option<&RankReport> {
     let all: f64 = report.ranks.iter().map(|r| ns(r.rank)).sum();
-    let late = report.ranks.iter().max_by(|a, b| ns(a.rank).total_cmp(&ns(b.rank)).then(b.rank.cmp(&a.rank)))?;
+    let late = report
+        .ranks
+        .iter()
+        .max_by(|a, b| ns(a.rank).total_cmp(&ns(b.rank)).then(b.rank.cmp(&a.rank)))?;
     (all > 0.0 && ns(late.rank) >= BLAME * all).then_some(late)
 }
 
 /// By how much the rank exceeds the mean of the others: median over those steps of the run that count and in which it is late.
 fn excess(report: &Report, late: u32, metric: Metric, late_in: &[bool]) -> Option<f64> {
-    let lists: Vec<(u32, HashMap<run::StepKey, &RankStep>)> =
-        report.ranks.iter().map(|r| (r.rank, run::keys(&r.steps).into_iter().zip(&r.steps).collect())).collect();
+    let lists: Vec<(u32, HashMap<run::StepKey, &RankStep>)> = report
+        .ranks
+        .iter()
+        .map(|r| (r.rank, run::keys(&r.steps).into_iter().zip(&r.steps).collect()))
+        .collect();
     let mut seen: HashMap<&str, usize> = HashMap::new();
     let mut differences = Vec::new();
     let mut late_in = late_in.iter();
@@ -135,9 +156,12 @@ fn excess(report: &Report, late: u32, metric: Metric, late_in: &[bool]) -> Optio
         if !step.counted || late_in.next() != Some(&true) {
             continue;
         }
-        let value = |steps: &HashMap<run::StepKey, &RankStep>| steps.get(&key).and_then(|s| s.values.f64(metric));
+        let value = |steps: &HashMap<run::StepKey, &RankStep>| {
+            steps.get(&key).and_then(|s| s.values.f64(metric))
+        };
         let own = lists.iter().find(|l| l.0 == late).and_then(|l| value(&l.1));
-        let others: Option<Vec<f64>> = lists.iter().filter(|l| l.0 != late).map(|l| value(&l.1)).collect();
+        let others: Option<Vec<f64>> =
+            lists.iter().filter(|l| l.0 != late).map(|l| value(&l.1)).collect();
         if let (Some(own), Some(others)) = (own, others.and_then(|o| stats::mean(&o))) {
             differences.push(own - others);
         }
@@ -194,7 +218,14 @@ impl Straggler {
             .with("ordered_count", ordered)
             .with("others_wait_ns_per_step", ns(self.cost))
             .with("cause", self.cause.label())
-            .with(if self.some_steps.is_some() { "cause_excess_in_late_steps_ns" } else { "cause_excess_ns_per_step" }, ns(self.excess))
+            .with(
+                if self.some_steps.is_some() {
+                    "cause_excess_in_late_steps_ns"
+                } else {
+                    "cause_excess_ns_per_step"
+                },
+                ns(self.excess),
+            )
             .costs(share);
         Some(draft.advice(self.cause.advice()))
     }
@@ -212,20 +243,33 @@ impl Cause {
 
     fn sentence(self, excess: f64, others: &str) -> String {
         match self {
-            Cause::Idle => format!("Its GPU is idle {} longer than {others}: its host is late.", ms(excess)),
-            Cause::Compute => format!("Its compute kernels take {} longer than {others}.", ms(excess)),
-            Cause::Copies => format!("Its exposed copies take {} longer than {others}.", ms(excess)),
-            Cause::Unknown => "Neither its idle time nor its compute nor its exposed copies explain that.".to_owned(),
+            Cause::Idle => {
+                format!("Its GPU is idle {} longer than {others}: its host is late.", ms(excess))
+            }
+            Cause::Compute => {
+                format!("Its compute kernels take {} longer than {others}.", ms(excess))
+            }
+            Cause::Copies => {
+                format!("Its exposed copies take {} longer than {others}.", ms(excess))
+            }
+            Cause::Unknown => {
+                "Neither its idle time nor its compute nor its exposed copies explain that."
+                    .to_owned()
+            }
         }
     }
 
     fn advice(self) -> &'static str {
         match self {
-            Cause::Idle => "Look at this rank's host: data loading, Python work between launches, CPU placement, other jobs on the node.",
+            Cause::Idle => {
+                "Look at this rank's host: data loading, Python work between launches, CPU placement, other jobs on the node."
+            }
             Cause::Compute => {
                 "Look for more work on this rank (uneven batches or layers) or a slower GPU (clocks, temperature, another process)."
             }
-            Cause::Copies => "Look at what this rank copies: uneven batches, unpinned memory, copies on the compute stream.",
+            Cause::Copies => {
+                "Look at what this rank copies: uneven batches, unpinned memory, copies on the compute stream."
+            }
             Cause::Unknown => {
                 "Look at its timeline before the collectives: work may run in another order there, or it waits in operations that are not matched."
             }
@@ -238,7 +282,11 @@ pub fn jitter(report: &Report) -> Option<Finding> {
     let step = report.summary.values.median(Metric::StepNs)?;
     let waiting = waiting(report).filter(|_| !is_whole(report))?;
     let share = waiting / step;
-    let most = report.ranks.iter().filter_map(|r| Some((r.last_count?, std::cmp::Reverse(r.rank), r.ordered_count?))).max()?;
+    let most = report
+        .ranks
+        .iter()
+        .filter_map(|r| Some((r.last_count?, std::cmp::Reverse(r.rank), r.ordered_count?)))
+        .max()?;
     if share < MIN_JITTER || most.2 < FEWEST_ORDERED {
         return None;
     }
@@ -268,10 +316,17 @@ pub fn jitter(report: &Report) -> Option<Finding> {
 
 /// True if ranks send to each other in pairs, as stages of a pipeline do, whether or not it is known which pairs.
 pub fn is_pipeline(report: &Report) -> bool {
-    let several = |group: &CollectiveGroup| group.op == CommOp::SendRecv.label() && group.ranks.len() > 2;
+    let several =
+        |group: &CollectiveGroup| group.op == CommOp::SendRecv.label() && group.ranks.len() > 2;
     let time = |sends: bool| -> f64 {
         let is_send = |kernel: &Kernel| classify::op(&kernel.name) == Some(CommOp::SendRecv);
-        report.kernels.comm.iter().filter(|kernel| is_send(kernel) || !sends).map(|kernel| kernel.total_ns as f64).sum()
+        report
+            .kernels
+            .comm
+            .iter()
+            .filter(|kernel| is_send(kernel) || !sends)
+            .map(|kernel| kernel.total_ns as f64)
+            .sum()
     };
     let (sends, all) = (time(true), time(false));
     sends > 0.0 && sends >= SENDS * all && !report.collectives.iter().any(several)
@@ -281,13 +336,19 @@ pub fn is_pipeline(report: &Report) -> bool {
 /// longer for, whatever its cause.
 pub fn imbalance(report: &Report) -> Option<Finding> {
     let step = report.summary.values.median(Metric::StepNs)?;
-    let compute: Vec<(f64, u32)> = report.ranks.iter().filter_map(|r| Some((r.summary.median(Metric::ComputeNs)?, r.rank))).collect();
+    let compute: Vec<(f64, u32)> = report
+        .ranks
+        .iter()
+        .filter_map(|r| Some((r.summary.median(Metric::ComputeNs)?, r.rank)))
+        .collect();
     let most = compute.iter().max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))?;
     let least = compute.iter().min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
     let mean = stats::mean(&compute.iter().map(|c| c.0).collect::<Vec<_>>())?;
     let gap = most.0 - mean;
     // Kernels that run beside communication share the GPU with it and take longer: that is no more work.
-    let shared = |rank: &RankReport| Some(rank.summary.median(Metric::OverlapNs)? / rank.summary.median(Metric::ComputeNs)?);
+    let shared = |rank: &RankReport| {
+        Some(rank.summary.median(Metric::OverlapNs)? / rank.summary.median(Metric::ComputeNs)?)
+    };
     let is_shared = report.ranks.iter().filter_map(shared).any(|share| share > 0.1);
     if compute.len() < 2 || gap / step < 0.02 || is_shared {
         return None;

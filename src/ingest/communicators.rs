@@ -12,21 +12,33 @@ use crate::model::trace::CommInit;
 pub fn learn(traces: &mut [RankTrace], logs: &[&NcclLog]) {
     for trace in traces {
         let host = trace.hostname.as_deref();
-        let is_own = |process: &&Process| process.pid == trace.pid && may_be_one_host(host, &process.host);
+        let is_own =
+            |process: &&Process| process.pid == trace.pid && may_be_one_host(host, &process.host);
         // Several hosts can have a process of this number where the trace does not name its own.
-        let hosts: BTreeSet<&str> =
-            logs.iter().flat_map(|log| &log.processes).filter(is_own).map(|process| process.host.as_str()).collect();
+        let hosts: BTreeSet<&str> = logs
+            .iter()
+            .flat_map(|log| &log.processes)
+            .filter(is_own)
+            .map(|process| process.host.as_str())
+            .collect();
         if hosts.len() != 1 {
             continue;
         }
         let device = trace.device;
-        let own = logs.iter().flat_map(|log| &log.processes).filter(is_own).flat_map(|process| &process.comms);
+        let own = logs
+            .iter()
+            .flat_map(|log| &log.processes)
+            .filter(is_own)
+            .flat_map(|process| &process.comms);
         for comm in own.filter(|comm| comm.cuda_dev == device) {
-            if let Some(init) = init(comm).filter(|init| trace.comm_inits.iter().all(|known| known.comm != init.comm)) {
+            if let Some(init) = init(comm)
+                .filter(|init| trace.comm_inits.iter().all(|known| known.comm != init.comm))
+            {
                 trace.comm_inits.push(init);
             }
         }
-        trace.world_size = trace.world_size.or(trace.comm_inits.iter().map(|init| init.n_ranks).max());
+        trace.world_size =
+            trace.world_size.or(trace.comm_inits.iter().map(|init| init.n_ranks).max());
     }
 }
 

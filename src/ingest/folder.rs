@@ -16,7 +16,12 @@ pub fn files_below(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Result<BTre
 }
 
 /// A folder that was searched before (a link that leads back) is left out.
-fn search(folder: &Path, wanted: &dyn Fn(&Path) -> bool, folders: &mut BTreeSet<PathBuf>, found: &mut BTreeSet<PathBuf>) -> Result<()> {
+fn search(
+    folder: &Path,
+    wanted: &dyn Fn(&Path) -> bool,
+    folders: &mut BTreeSet<PathBuf>,
+    found: &mut BTreeSet<PathBuf>,
+) -> Result<()> {
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     if !folders.insert(real) {
         return Ok(());

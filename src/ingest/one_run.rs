@@ -22,7 +22,11 @@ pub fn missing_ranks(traces: &[RankTrace]) -> Vec<Warning> {
         return Vec::new();
     }
     let shown = missing.iter().take(16).cloned().collect::<Vec<_>>().join(", ");
-    let more = if missing.len() > 16 { format!(" and {} more", missing.len() - 16) } else { String::new() };
+    let more = if missing.len() > 16 {
+        format!(" and {} more", missing.len() - 16)
+    } else {
+        String::new()
+    };
     let which = match missing.len() {
         0 => format!("{} among these reports, and nothing says which", traces.len()),
         _ => format!("not among these reports: {shown}{more}"),
@@ -52,7 +56,13 @@ impl<'a> CapturedAt<'a> {
     pub fn new(trace: &'a RankTrace, span: (i64, i64), comms: BTreeSet<u64>) -> Option<Self> {
         let epoch = trace.epoch_ns?;
         let span = (span.0.saturating_add(epoch), span.1.saturating_add(epoch));
-        Some(Self { rank: trace.rank, report: &trace.report, span, host: trace.hostname.as_deref(), comms })
+        Some(Self {
+            rank: trace.rank,
+            report: &trace.report,
+            span,
+            host: trace.hostname.as_deref(),
+            comms,
+        })
     }
 }
 
@@ -64,15 +74,25 @@ pub fn communicators(trace: &RankTrace) -> BTreeSet<u64> {
 
 /// True if communicators run across a gap in time between other machines: it is one run, and their clocks are apart.
 fn is_one_run(early: &[CapturedAt], late: &[CapturedAt]) -> bool {
-    let hosts = |part: &[CapturedAt]| part.iter().map(|at| at.host.map(str::to_owned)).collect::<Option<BTreeSet<String>>>();
-    let comms = |part: &[CapturedAt]| part.iter().flat_map(|at| at.comms.iter().copied()).collect::<BTreeSet<u64>>();
+    let hosts = |part: &[CapturedAt]| {
+        part.iter().map(|at| at.host.map(str::to_owned)).collect::<Option<BTreeSet<String>>>()
+    };
+    let comms = |part: &[CapturedAt]| {
+        part.iter().flat_map(|at| at.comms.iter().copied()).collect::<BTreeSet<u64>>()
+    };
     let other_hosts = hosts(early).zip(hosts(late)).is_some_and(|(a, b)| a.is_disjoint(&b));
     other_hosts && !comms(early).is_disjoint(&comms(late))
 }
 
 /// When each rank was captured, as far as reports tell.
 pub fn captured_at(traces: &[RankTrace]) -> Vec<CapturedAt<'_>> {
-    let one = |trace| CapturedAt::new(trace, (*trace.ops.start.first()?, *trace.ops.end.iter().max()?), communicators(trace));
+    let one = |trace| {
+        CapturedAt::new(
+            trace,
+            (*trace.ops.start.first()?, *trace.ops.end.iter().max()?),
+            communicators(trace),
+        )
+    };
     traces.iter().filter_map(one).collect()
 }
 

@@ -17,7 +17,10 @@ const FILE_NAME: &str = r"(?i)[._-](?:rank)?(?P<rank>\d+)\.[^.]*$";
 ///
 /// # Errors
 /// Two traces claim one rank, or `rank_regex` is no pattern with a group `rank`.
-pub fn assign(candidates: Vec<Candidate>, rank_regex: Option<&str>) -> Result<(Vec<RankTrace>, Vec<Warning>)> {
+pub fn assign(
+    candidates: Vec<Candidate>,
+    rank_regex: Option<&str>,
+) -> Result<(Vec<RankTrace>, Vec<Warning>)> {
     let own_pattern = rank_regex.is_some();
     let pattern = file_pattern(rank_regex.unwrap_or(FILE_NAME))?;
     let mut in_report: HashMap<usize, usize> = HashMap::new();
@@ -31,15 +34,23 @@ pub fn assign(candidates: Vec<Candidate>, rank_regex: Option<&str>) -> Result<(V
     for Candidate { mut trace, clues } in candidates {
         let alone_in_report = in_report[&trace.input] == 1;
         // Where a report holds more ranks than its environment says, that one counts launchers (SLURM_NTASKS around torchrun).
-        trace.world_size = trace.world_size.filter(|&world| world as usize >= in_report[&trace.input]);
+        trace.world_size =
+            trace.world_size.filter(|&world| world as usize >= in_report[&trace.input]);
         let alone_in_process = in_process[&(trace.input, trace.pid)] == 1;
         let from_name = || alone_in_report.then(|| number_in(&pattern, &trace.report)).flatten();
         let found = None
             // Asked for by the user: it overrides what the capture says.
-            .or_else(|| own_pattern.then(from_name).flatten().map(|rank| (RankSource::FileName, rank)))
+            .or_else(|| {
+                own_pattern.then(from_name).flatten().map(|rank| (RankSource::FileName, rank))
+            })
             .or_else(|| clues.mpi.filter(|_| alone_in_process).map(|rank| (RankSource::Mpi, rank)))
             .or_else(|| clues.nccl.map(|rank| (RankSource::NcclInit, rank)))
-            .or_else(|| clues.environment.filter(|_| alone_in_report).map(|(name, rank)| (RankSource::Environment(name), rank)))
+            .or_else(|| {
+                clues
+                    .environment
+                    .filter(|_| alone_in_report)
+                    .map(|(name, rank)| (RankSource::Environment(name), rank))
+            })
             .or_else(|| from_name().map(|rank| (RankSource::FileName, rank)));
         match found {
             Some((source, rank)) => {
@@ -49,10 +60,21 @@ pub fn assign(candidates: Vec<Candidate>, rank_regex: Option<&str>) -> Result<(V
             None => unnumbered.push(trace),
         }
     }
-    if let Some(text) = rank_regex.filter(|_| !numbered.iter().any(|trace| trace.rank_source == RankSource::FileName)) {
-        let name = numbered.iter().chain(&unnumbered).map(|trace| trace.report.as_str()).min().unwrap_or_default();
-        return Err(Error::usage(format!("--rank-regex '{text}' finds no rank in any file name, e.g. '{name}'"))
-            .with_hint("the group must match digits; a report that holds several ranks has none in its name"));
+    if let Some(text) = rank_regex
+        .filter(|_| !numbered.iter().any(|trace| trace.rank_source == RankSource::FileName))
+    {
+        let name = numbered
+            .iter()
+            .chain(&unnumbered)
+            .map(|trace| trace.report.as_str())
+            .min()
+            .unwrap_or_default();
+        return Err(Error::usage(format!(
+            "--rank-regex '{text}' finds no rank in any file name, e.g. '{name}'"
+        ))
+        .with_hint(
+            "the group must match digits; a report that holds several ranks has none in its name",
+        ));
     }
     refuse_doubles(&numbered)?;
     let warnings = number_the_rest(&mut numbered, unnumbered);
@@ -61,13 +83,16 @@ pub fn assign(candidates: Vec<Candidate>, rank_regex: Option<&str>) -> Result<(V
 }
 
 fn file_pattern(text: &str) -> Result<Regex> {
-    let pattern =
-        Regex::new(text).map_err(|e| Error::usage(format!("--rank-regex is no regular expression: {}", crate::text::regex_fault(&e))))?;
+    let pattern = Regex::new(text).map_err(|e| {
+        Error::usage(format!(
+            "--rank-regex is no regular expression: {}",
+            crate::text::regex_fault(&e)
+        ))
+    })?;
     match pattern.capture_names().flatten().any(|name| name == "rank") {
         true => Ok(pattern),
-        false => {
-            Err(Error::usage("--rank-regex has no group named 'rank'").with_hint(r"write for example --rank-regex 'gpu(?P<rank>\d+)'"))
-        }
+        false => Err(Error::usage("--rank-regex has no group named 'rank'")
+            .with_hint(r"write for example --rank-regex 'gpu(?P<rank>\d+)'")),
     }
 }
 
@@ -79,7 +104,8 @@ fn refuse_doubles(traces: &[RankTrace]) -> Result<()> {
     let mut seen: BTreeMap<u32, &RankTrace> = BTreeMap::new();
     for trace in traces {
         if let Some(other) = seen.insert(trace.rank, trace) {
-            let mut claims = [other, trace].map(|t| format!("{} (process {}, {})", t.report, t.pid, t.rank_source.label()));
+            let mut claims = [other, trace]
+                .map(|t| format!("{} (process {}, {})", t.report, t.pid, t.rank_source.label()));
             claims.sort();
             return Err(Error::inputs(format!("two inputs claim rank {}: {} and {}", trace.rank, claims[0], claims[1])).with_hint(
                 "give the reports of one run only (several runs: nsysnccl compare), or name the ranks: --rank-regex '(?P<rank>\\d+)'",
@@ -102,7 +128,10 @@ fn number_the_rest(numbered: &mut Vec<RankTrace>, mut rest: Vec<RankTrace>) -> V
     for mut trace in rest {
         trace.rank = free.next().unwrap_or(u32::MAX);
         trace.rank_source = RankSource::Order;
-        given.push(format!("{} (process {}, device {}) = rank {}", trace.report, trace.pid, trace.device, trace.rank));
+        given.push(format!(
+            "{} (process {}, device {}) = rank {}",
+            trace.report, trace.pid, trace.device, trace.rank
+        ));
         numbered.push(trace);
     }
     if only_one {
@@ -120,5 +149,6 @@ fn number_the_rest(numbered: &mut Vec<RankTrace>, mut rest: Vec<RankTrace>) -> V
 
 /// True if the file's name ends in a rank number.
 pub fn has_rank_in_name(path: &Path) -> bool {
-    Regex::new(FILE_NAME).is_ok_and(|pattern| number_in(&pattern, &super::nsys::file_name(path)).is_some())
+    Regex::new(FILE_NAME)
+        .is_ok_and(|pattern| number_in(&pattern, &super::nsys::file_name(path)).is_some())
 }

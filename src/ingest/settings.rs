@@ -3,7 +3,8 @@
 /// Stands in place of a value that is not shown.
 const HIDDEN: &str = "(not shown: it may hold credentials)";
 /// Words that stand beside a secret.
-const SECRET_WORDS: [&str; 8] = ["TOKEN", "SECRET", "PASS", "PWD", "KEY", "CREDENTIAL", "AUTH", "BEARER"];
+const SECRET_WORDS: [&str; 8] =
+    ["TOKEN", "SECRET", "PASS", "PWD", "KEY", "CREDENTIAL", "AUTH", "BEARER"];
 /// Beside letters and digits, what lists, paths, addresses and patterns are written with. Quotes, spaces and what a URL's query needs
 /// are not among it.
 const PLAIN: &str = "_-.,:;/^=+%*~";
@@ -16,7 +17,8 @@ pub fn shown(name: &str, value: &str) -> Option<String> {
 /// Settings that explain a run and hold no secret: what NCCL and the CUDA runtime read.
 pub fn is_setting(name: &str) -> bool {
     // Images set the version of the NCCL that they were built with, which is not always the one that runs.
-    let prefix = ["NCCL_", "CUDA_", "TORCH_NCCL_"].iter().any(|prefix| name.starts_with(prefix)) && !name.ends_with("_VERSION");
+    let prefix = ["NCCL_", "CUDA_", "TORCH_NCCL_"].iter().any(|prefix| name.starts_with(prefix))
+        && !name.ends_with("_VERSION");
     prefix && !names_secret(name)
 }
 
@@ -61,7 +63,15 @@ mod tests {
         ] {
             assert_eq!(shown("NCCL_X", value).as_deref(), Some(HIDDEN), "{value}");
         }
-        for name in ["SECRET_TOKEN", "NCCL_SECRET_KEY", "CUDA_PASSPHRASE", "TORCH_NCCL_PWD", "nccl_debug", "HOME", "NCCL_VERSION"] {
+        for name in [
+            "SECRET_TOKEN",
+            "NCCL_SECRET_KEY",
+            "CUDA_PASSPHRASE",
+            "TORCH_NCCL_PWD",
+            "nccl_debug",
+            "HOME",
+            "NCCL_VERSION",
+        ] {
             assert_eq!(shown(name, "hunter2"), None, "{name}");
         }
     }

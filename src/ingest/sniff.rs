@@ -37,7 +37,9 @@ pub fn kind(path: &Path) -> Result<Kind> {
         _ => Error::input(path, format!("cannot be opened: {e}")),
     })?;
     if !metadata.is_file() {
-        return Err(Error::input(path, "is a pipe or a device").with_hint("save it as a file first"));
+        return Err(
+            Error::input(path, "is a pipe or a device").with_hint("save it as a file first")
+        );
     }
     let mut head = Vec::new();
     File::open(path)
@@ -54,7 +56,11 @@ pub fn kind(path: &Path) -> Result<Kind> {
     if head.contains(&0) {
         return Ok(Kind::Unknown);
     }
-    Ok(if topo::parse(&String::from_utf8_lossy(&head)).is_some() { Kind::Topology } else { Kind::Text })
+    Ok(if topo::parse(&String::from_utf8_lossy(&head)).is_some() {
+        Kind::Topology
+    } else {
+        Kind::Text
+    })
 }
 
 /// Refuses everything that is not a whole SQLite file.
@@ -74,11 +80,16 @@ pub fn require_sqlite(path: &Path) -> Result<u64> {
         return Err(Error::input(path, "is a folder").with_hint(look));
     }
     if !metadata.is_file() {
-        return Err(Error::input(path, "is a pipe or a device, and a report is read back and forth").with_hint("save it as a file first"));
+        return Err(Error::input(
+            path,
+            "is a pipe or a device, and a report is read back and forth",
+        )
+        .with_hint("save it as a file first"));
     }
     let size = metadata.len();
     if size == 0 {
-        return Err(Error::input(path, "is empty").with_hint(format!("export the report again: {EXPORT} REPORT.nsys-rep")));
+        return Err(Error::input(path, "is empty")
+            .with_hint(format!("export the report again: {EXPORT} REPORT.nsys-rep")));
     }
     let mut head = Vec::with_capacity(100);
     File::open(path)
@@ -88,8 +99,11 @@ pub fn require_sqlite(path: &Path) -> Result<u64> {
         return Err(not_sqlite(path, &head));
     }
     match declared_size(&head) {
-        Some(declared) if declared > size => Err(Error::input(path, format!("is cut short: {size} bytes of {declared}"))
-            .with_hint(format!("copy it again, or export the report again: {EXPORT} REPORT.nsys-rep"))),
+        Some(declared) if declared > size => {
+            Err(Error::input(path, format!("is cut short: {size} bytes of {declared}")).with_hint(
+                format!("copy it again, or export the report again: {EXPORT} REPORT.nsys-rep"),
+            ))
+        }
         _ => require_finished(path).map(|()| size),
     }
 }
@@ -103,7 +117,9 @@ fn require_finished(path: &Path) -> Result<()> {
         let mut name = real.clone().into_os_string();
         name.push(ending);
         let mut head = Vec::with_capacity(WAL_HEADER + 1);
-        File::open(name).and_then(|file| file.take(WAL_HEADER as u64 + 1).read_to_end(&mut head)).map_or_else(|_| Vec::new(), |_| head)
+        File::open(name)
+            .and_then(|file| file.take(WAL_HEADER as u64 + 1).read_to_end(&mut head))
+            .map_or_else(|_| Vec::new(), |_| head)
     };
     // A journal that was not needed in the end begins with zeros.
     if beside("-journal").first().is_some_and(|&byte| byte != 0) {
@@ -125,24 +141,30 @@ fn not_sqlite(path: &Path, head: &[u8]) -> Error {
     let command = format!("{EXPORT} {quoted}");
     match ending.as_str() {
         "nsys-rep" | "qdrep" => {
-            Error::input(path, "is a report of Nsight Systems, which only nsys itself can read").with_hint(format!("run: {command}"))
+            Error::input(path, "is a report of Nsight Systems, which only nsys itself can read")
+                .with_hint(format!("run: {command}"))
         }
-        "qdstrm" => Error::input(path, "is a raw capture that was not imported yet")
-            .with_hint(format!("import it first (QdstrmImporter -i {quoted}), then run: {EXPORT} on the .nsys-rep")),
-        "log" | "jsonl" => {
-            Error::input(path, "is no SQLite file").with_hint("give Inspector logs to --inspector and NCCL logs to --nccl-log")
+        "qdstrm" => {
+            Error::input(path, "is a raw capture that was not imported yet").with_hint(format!(
+                "import it first (QdstrmImporter -i {quoted}), then run: {EXPORT} on the .nsys-rep"
+            ))
         }
-        _ if head.starts_with(&[0x1f, 0x8b]) => Error::input(path, "is compressed with gzip").with_hint("unpack it first: gunzip"),
-        _ if head.starts_with(b"\x89HDF") => {
-            Error::input(path, "is an HDF5 export").with_hint(format!("export as SQLite: {EXPORT} REPORT.nsys-rep"))
+        "log" | "jsonl" => Error::input(path, "is no SQLite file")
+            .with_hint("give Inspector logs to --inspector and NCCL logs to --nccl-log"),
+        _ if head.starts_with(&[0x1f, 0x8b]) => {
+            Error::input(path, "is compressed with gzip").with_hint("unpack it first: gunzip")
         }
-        _ => Error::input(path, "is no SQLite file").with_hint(format!("export the report: {EXPORT} REPORT.nsys-rep")),
+        _ if head.starts_with(b"\x89HDF") => Error::input(path, "is an HDF5 export")
+            .with_hint(format!("export as SQLite: {EXPORT} REPORT.nsys-rep")),
+        _ => Error::input(path, "is no SQLite file")
+            .with_hint(format!("export the report: {EXPORT} REPORT.nsys-rep")),
     }
 }
 
 /// The size that the header promises, where the header is up to date (<https://www.sqlite.org/fileformat.html>, 1.3).
 fn declared_size(head: &[u8]) -> Option<u64> {
-    let number = |at: usize| head.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+    let number =
+        |at: usize| head.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
     let page = match u16::from_be_bytes([*head.get(16)?, *head.get(17)?]) {
         1 => 65536,
         n => u64::from(n),

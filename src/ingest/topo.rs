@@ -23,10 +23,15 @@ const LARGEST: u64 = 4 * 1024 * 1024;
 /// If it cannot be read, or holds no matrix.
 pub fn read(path: &Path) -> Result<Topology> {
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|e| Error::input(path, format!("cannot be opened: {e}")))?;
-    file.take(LARGEST).read_to_end(&mut bytes).map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
-    let mut topology = parse(&String::from_utf8_lossy(&bytes))
-        .ok_or_else(|| Error::input(path, "holds no topology matrix").with_hint("write it with: nvidia-smi topo -m > topo.txt"))?;
+    let file =
+        File::open(path).map_err(|e| Error::input(path, format!("cannot be opened: {e}")))?;
+    file.take(LARGEST)
+        .read_to_end(&mut bytes)
+        .map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
+    let mut topology = parse(&String::from_utf8_lossy(&bytes)).ok_or_else(|| {
+        Error::input(path, "holds no topology matrix")
+            .with_hint("write it with: nvidia-smi topo -m > topo.txt")
+    })?;
     topology.path = path.to_string_lossy().into_owned();
     Ok(topology)
 }
@@ -49,7 +54,9 @@ pub fn parse(text: &str) -> Option<Topology> {
         } else if gpu_index(first).is_some() {
             // A header: everything up to `CPU Affinity` names a device.
             columns = words.into_iter().take_while(|word| *word != "CPU").collect();
-        } else if let (Some(label), [name]) = (first.strip_suffix(':').filter(|label| label.starts_with("NIC")), rest) {
+        } else if let (Some(label), [name]) =
+            (first.strip_suffix(':').filter(|label| label.starts_with("NIC")), rest)
+        {
             cards.push((label, name));
         } else if rest.first() == Some(&"=") {
             legend |= first == "PIX";
@@ -111,7 +118,8 @@ impl Topology {
         self.nic_paths = std::mem::take(&mut self.nic_paths)
             .into_iter()
             .map(|((gpu, label), path)| {
-                let name = names.get(label.as_str()).map_or(label.clone(), |name| (*name).to_owned());
+                let name =
+                    names.get(label.as_str()).map_or(label.clone(), |name| (*name).to_owned());
                 ((gpu, name), path)
             })
             .collect();
@@ -138,7 +146,11 @@ mod tests {
         let topology = parse(&text).expect("a matrix");
         assert_eq!(topology.gpus, [0, 1]);
         assert_eq!(paths(&topology), [((0, 1), "NV18".to_owned()), ((1, 0), "NV18".to_owned())]);
-        assert!(!topology.hides_nvlink && topology.nic_paths.is_empty() && topology.peer_access.is_empty());
+        assert!(
+            !topology.hides_nvlink
+                && topology.nic_paths.is_empty()
+                && topology.peer_access.is_empty()
+        );
     }
 
     #[test]
@@ -179,8 +191,7 @@ mod tests {
 
     #[test]
     fn a_matrix_that_hides_nvlink_says_so_in_its_legend() {
-        let text =
-            "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0-3\nGPU1\tPIX\t X \t0-3\n\nLegend:\n\n  X    = Self\n  PIX  = one bridge\n";
+        let text = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0-3\nGPU1\tPIX\t X \t0-3\n\nLegend:\n\n  X    = Self\n  PIX  = one bridge\n";
         assert!(parse(text).expect("a matrix").hides_nvlink);
     }
 
@@ -188,7 +199,15 @@ mod tests {
     fn one_gpu_and_none() {
         let topology = parse("\tGPU0\tCPU Affinity\nGPU0\t X \t0-3\n").expect("a matrix");
         assert_eq!((topology.gpus.as_slice(), topology.gpu_paths.len()), ([0].as_slice(), 0));
-        for text in ["", "GPU", "GPU0", "\tGPU0\tGPU1\tCPU Affinity\n", "NVIDIA-SMI has failed", "GPUx X NV4", "X NV18 NV18"] {
+        for text in [
+            "",
+            "GPU",
+            "GPU0",
+            "\tGPU0\tGPU1\tCPU Affinity\n",
+            "NVIDIA-SMI has failed",
+            "GPUx X NV4",
+            "X NV18 NV18",
+        ] {
             assert_eq!(parse(text), None, "{text}");
         }
     }
@@ -202,16 +221,25 @@ mod tests {
         }
         let file = |name: &str| read(&folder.join(name)).expect("a matrix");
         assert_eq!(file("h200_2gpu_nvlink.txt").between(0, 1), Some(PathClass::NvLink(18)));
-        assert_eq!(file("h200_2gpu_topo_p2p_r.txt").peer_access, BTreeMap::from([((0, 1), "OK".to_owned()), ((1, 0), "OK".to_owned())]));
+        assert_eq!(
+            file("h200_2gpu_topo_p2p_r.txt").peer_access,
+            BTreeMap::from([((0, 1), "OK".to_owned()), ((1, 0), "OK".to_owned())])
+        );
         let l40s = file("l40s_8gpu_pcie_synthetic.txt");
         assert_eq!((l40s.gpus.len(), l40s.gpu_paths.len(), l40s.nic_paths.len()), (8, 56, 16));
         assert_eq!(
             (l40s.between(0, 1), l40s.between(0, 2), l40s.between(0, 4)),
             (Some(PathClass::Pix), Some(PathClass::Node), Some(PathClass::Sys))
         );
-        assert_eq!((l40s.to_nic(4, "mlx5_1"), l40s.to_nic(0, "mlx5_0")), (Some(PathClass::Pix), Some(PathClass::Node)));
+        assert_eq!(
+            (l40s.to_nic(4, "mlx5_1"), l40s.to_nic(0, "mlx5_0")),
+            (Some(PathClass::Pix), Some(PathClass::Node))
+        );
         let degraded = file("degraded_nvlink_4gpu_synthetic.txt");
-        assert_eq!((degraded.between(0, 1), degraded.between(2, 3)), (Some(PathClass::NvLink(18)), Some(PathClass::NvLink(16))));
+        assert_eq!(
+            (degraded.between(0, 1), degraded.between(2, 3)),
+            (Some(PathClass::NvLink(18)), Some(PathClass::NvLink(16)))
+        );
     }
 
     #[test]

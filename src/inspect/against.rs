@@ -111,7 +111,9 @@ pub fn compare(here: &Inspection, there: &Inspection) -> Against {
             let Some(partner) = partner(&kind, &theirs) else { continue };
             if let (Some(mine), Some(theirs)) = (mine.remove(&kind), theirs.remove(&partner)) {
                 let row = row(&kind, &mine, &theirs);
-                let lost = row.change.unwrap_or(0.0) * row.here.time_us.unwrap_or(0.0) * row.here.count as f64;
+                let lost = row.change.unwrap_or(0.0)
+                    * row.here.time_us.unwrap_or(0.0)
+                    * row.here.count as f64;
                 rows.push((lost, row));
             }
         }
@@ -163,14 +165,20 @@ impl Kind {
 
     fn communicator(&self) -> String {
         let name = self.name.as_deref().map_or_else(String::new, |n| format!("{n}, "));
-        let nodes = self.nnodes.map_or_else(String::new, |n| format!(" on {n} node{}", if n == 1 { "" } else { "s" }));
+        let nodes = self
+            .nnodes
+            .map_or_else(String::new, |n| format!(" on {n} node{}", if n == 1 { "" } else { "s" }));
         let listed: Vec<String> = self.members.iter().take(8).map(u32::to_string).collect();
         let members = match self.members.len() {
             0 => String::new(),
             n if n > listed.len() => format!(" (job ranks {}, ...)", listed.join(", ")),
             _ => format!(" (job ranks {})", listed.join(", ")),
         };
-        format!("{name}{} rank{}{nodes}{members}", self.n_ranks, if self.n_ranks == 1 { "" } else { "s" })
+        format!(
+            "{name}{} rank{}{nodes}{members}",
+            self.n_ranks,
+            if self.n_ranks == 1 { "" } else { "s" }
+        )
     }
 
     fn label(&self) -> String {
@@ -190,13 +198,15 @@ type Kinds<'a> = BTreeMap<Kind, Vec<Part<'a>>>;
 
 fn by_kind(view: &Inspection) -> Kinds<'_> {
     // The rank of a process in its largest communicator stands for its rank in the job, which no record gives.
-    let job_rank: BTreeMap<(&str, Option<u32>), u32> = view.processes.iter().map(|p| ((p.hostname.as_str(), p.pid), p.rank)).collect();
+    let job_rank: BTreeMap<(&str, Option<u32>), u32> =
+        view.processes.iter().map(|p| ((p.hostname.as_str(), p.pid), p.rank)).collect();
     let mut kinds = Kinds::new();
     let largest = view.communicators.iter().map(|c| c.n_ranks).max();
     for comm in &view.communicators {
         // Everyone is in the largest, and where there are several of that size nothing tells them apart.
         let ranks = comm.ranks.iter().filter(|_| Some(comm.n_ranks) != largest);
-        let mut members: Vec<u32> = ranks.filter_map(|r| job_rank.get(&(r.hostname.as_str(), r.pid)).copied()).collect();
+        let mut members: Vec<u32> =
+            ranks.filter_map(|r| job_rank.get(&(r.hostname.as_str(), r.pid)).copied()).collect();
         members.sort_unstable();
         for op in &comm.ops {
             let kind = Kind {
@@ -218,7 +228,8 @@ fn by_kind(view: &Inspection) -> Kinds<'_> {
 fn row(kind: &Kind, mine: &[Part<'_>], theirs: &[Part<'_>]) -> AgainstRow {
     let transfer = mine.iter().chain(theirs).all(|(_, op)| op.compared >= ENOUGH);
     let (here, there) = (side(mine, transfer), side(theirs, transfer));
-    let change = here.time_us.zip(there.time_us).filter(|&(_, b)| b > 0.0).map(|(a, b)| a / b - 1.0);
+    let change =
+        here.time_us.zip(there.time_us).filter(|&(_, b)| b > 0.0).map(|(a, b)| a / b - 1.0);
     let ids = |parts: &[Part<'_>]| parts.iter().map(|(comm, _)| comm.comm_id.clone()).collect();
     AgainstRow {
         communicator: kind.communicator(),
@@ -256,7 +267,9 @@ fn side(parts: &[Part<'_>], transfer: bool) -> Side {
 
 fn verdict(here: &Side, there: &Side) -> Verdict {
     let spread = |side: &Side| Some((side.busbw_gbs?, side.busbw_p5_gbs?, side.busbw_p95_gbs?));
-    let (Some((a, a5, a95)), Some((b, b5, b95))) = (spread(here), spread(there)) else { return Verdict::Unknown };
+    let (Some((a, a5, a95)), Some((b, b5, b95))) = (spread(here), spread(there)) else {
+        return Verdict::Unknown;
+    };
     if a <= 0.0 || b <= 0.0 {
         return Verdict::Unknown;
     }

@@ -6,7 +6,10 @@ use super::filter::Filter;
 use super::operations::{Operation, Operations, SeriesKey};
 use super::repeats::{self, Repeats};
 use super::tally::{Group, Seen, Series, Size, Sizes, Tally};
-use super::view::{Algorithm, Band, Box5, CommRank, Communicator, Inspection, Op, OpRank, Process, SCHEMA, Timeline};
+use super::view::{
+    Algorithm, Band, Box5, CommRank, Communicator, Inspection, Op, OpRank, Process, SCHEMA,
+    Timeline,
+};
 use super::waits::{self, AllWaits, WaitTally, tail};
 use super::{counts::Counts, findings, timeline};
 use crate::model::CommOp;
@@ -82,16 +85,27 @@ pub fn inspect(logs: Vec<(LogFile, Tally)>, filter: &Filter) -> Inspection {
     };
     let size_of = |operation: &Operation<'_>| {
         let key = (operation.key.p2p, operation.key.op);
-        let ranged = comms.get(&*operation.key.comm_id).and_then(|c| c.ops.get(&key)).is_some_and(|op| op.sizes.ranged());
+        let ranged = comms
+            .get(&*operation.key.comm_id)
+            .and_then(|c| c.ops.get(&key))
+            .is_some_and(|op| op.sizes.ranged());
         Size::of_kept(operation.bytes, ranged)
     };
     let waits = waits::compare(&seen, size_of, process_of);
     let (all, mut by_comm) = timeline::timelines(&seen, size_of);
-    let mut communicators: Vec<Communicator> =
-        comms.iter().map(|(id, comm)| comm.finish(id, &seen, &waits, by_comm.remove(*id).unwrap_or_default())).collect();
+    let mut communicators: Vec<Communicator> = comms
+        .iter()
+        .map(|(id, comm)| comm.finish(id, &seen, &waits, by_comm.remove(*id).unwrap_or_default()))
+        .collect();
     let by_time = |a: f64, b: f64| b.total_cmp(&a);
-    communicators.sort_by(|a, b| by_time(a.total_time_us, b.total_time_us).then_with(|| a.comm_id.cmp(&b.comm_id)));
-    let processes = memberships.iter().enumerate().map(|(i, (key, mine))| process(key, mine, waits.processes.get(&i))).collect();
+    communicators.sort_by(|a, b| {
+        by_time(a.total_time_us, b.total_time_us).then_with(|| a.comm_id.cmp(&b.comm_id))
+    });
+    let processes = memberships
+        .iter()
+        .enumerate()
+        .map(|(i, (key, mine))| process(key, mine, waits.processes.get(&i)))
+        .collect();
     let kept = || logs.iter().flat_map(|(_, t)| t.written);
     let mut warnings = findings::log_warnings(&logs);
     warnings.extend(repeats.warnings.iter().cloned());
@@ -132,29 +146,40 @@ pub fn inspect(logs: Vec<(LogFile, Tally)>, filter: &Filter) -> Inspection {
 }
 
 /// Origins of all files whose records count, with their place.
-fn counted<'a>(logs: &'a [(LogFile, Tally)], repeats: &'a Repeats) -> impl Iterator<Item = (usize, usize, &'a Tally)> {
+fn counted<'a>(
+    logs: &'a [(LogFile, Tally)],
+    repeats: &'a Repeats,
+) -> impl Iterator<Item = (usize, usize, &'a Tally)> {
     logs.iter().enumerate().flat_map(move |(file, (_, tally))| {
         let used = move |&origin: &usize| !repeats.left_out.contains(&(file, origin));
         (0..tally.origins.len()).filter(used).map(move |origin| (file, origin, tally))
     })
 }
 
-fn communicators<'a>(logs: &'a [(LogFile, Tally)], repeats: &'a Repeats) -> BTreeMap<&'a str, Comm<'a>> {
+fn communicators<'a>(
+    logs: &'a [(LogFile, Tally)],
+    repeats: &'a Repeats,
+) -> BTreeMap<&'a str, Comm<'a>> {
     let mut comms: BTreeMap<&str, Comm<'_>> = BTreeMap::new();
-    let by_origin: Vec<Vec<Vec<&Series>>> = logs.iter().map(|(_, tally)| series_by_origin(tally)).collect();
+    let by_origin: Vec<Vec<Vec<&Series>>> =
+        logs.iter().map(|(_, tally)| series_by_origin(tally)).collect();
     for (file, index, tally) in counted(logs, repeats) {
         let Some(origin) = tally.origins.get(index).filter(|o| o.wanted) else { continue };
         let who = &origin.origin;
         let comm = comms.entry(&who.comm_id).or_default();
         comm.name = comm.name.or(who.comm_name.as_deref());
-        let series = by_origin.get(file).and_then(|file| file.get(index)).map_or(&[][..], Vec::as_slice);
-        let operations: u64 = series.iter().flat_map(|s| s.sizes.groups().map(|(_, g)| g.count)).sum();
+        let series =
+            by_origin.get(file).and_then(|file| file.get(index)).map_or(&[][..], Vec::as_slice);
+        let operations: u64 =
+            series.iter().flat_map(|s| s.sizes.groups().map(|(_, g)| g.count)).sum();
         *comm.shapes.entry((who.n_ranks, who.nnodes)).or_default() += operations.max(1);
         if let Some(Drops { coll, p2p }) = origin.drops {
             comm.drops = Some(comm.drops.unwrap_or(0).saturating_add(coll).saturating_add(p2p));
         }
-        let process = (who.hostname.as_str(), who.pid, repeats.process.get(file).copied().unwrap_or(file));
-        let member = comm.members.entry(who.rank).or_insert(Member { process, operations: 0, missing: 0 });
+        let process =
+            (who.hostname.as_str(), who.pid, repeats.process.get(file).copied().unwrap_or(file));
+        let member =
+            comm.members.entry(who.rank).or_insert(Member { process, operations: 0, missing: 0 });
         member.operations += operations;
         for series in series {
             if !series.p2p {
@@ -182,23 +207,38 @@ fn series_by_origin(tally: &Tally) -> Vec<Vec<&Series>> {
     list
 }
 
-fn operations(logs: &[(LogFile, Tally)], repeats: &Repeats, comms: &BTreeMap<&str, Comm<'_>>) -> Operations {
+fn operations(
+    logs: &[(LogFile, Tally)],
+    repeats: &Repeats,
+    comms: &BTreeMap<&str, Comm<'_>>,
+) -> Operations {
     let keys: Vec<SeriesKey> = comms
         .iter()
         .flat_map(|(id, comm)| {
             let n_ranks = comm.shape().0;
-            comm.ops.keys().map(move |&(p2p, op)| SeriesKey { comm_id: (*id).to_owned(), p2p, op, n_ranks })
+            comm.ops.keys().map(move |&(p2p, op)| SeriesKey {
+                comm_id: (*id).to_owned(),
+                p2p,
+                op,
+                n_ranks,
+            })
         })
         .collect();
-    let place: BTreeMap<(&str, bool, Option<CommOp>), u32> =
-        keys.iter().zip(0_u32..).map(|(key, at)| ((key.comm_id.as_str(), key.p2p, key.op), at)).collect();
+    let place: BTreeMap<(&str, bool, Option<CommOp>), u32> = keys
+        .iter()
+        .zip(0_u32..)
+        .map(|(key, at)| ((key.comm_id.as_str(), key.p2p, key.op), at))
+        .collect();
     let mut seen: Vec<Seen> = Vec::new();
     for (file, (_, tally)) in logs.iter().enumerate() {
         let global: Vec<Option<u32>> = tally
             .series
             .iter()
             .map(|s| {
-                let origin = tally.origins.get(s.origin).filter(|_| !repeats.left_out.contains(&(file, s.origin)))?;
+                let origin = tally
+                    .origins
+                    .get(s.origin)
+                    .filter(|_| !repeats.left_out.contains(&(file, s.origin)))?;
                 place.get(&(origin.origin.comm_id.as_str(), s.p2p, s.op)).copied()
             })
             .collect();
@@ -211,20 +251,36 @@ fn operations(logs: &[(LogFile, Tally)], repeats: &Repeats, comms: &BTreeMap<&st
 impl Comm<'_> {
     /// Ranks and nodes as most records have them.
     fn shape(&self) -> (u32, Option<u32>) {
-        self.shapes.iter().max_by_key(|&(shape, count)| (count, std::cmp::Reverse(shape))).map_or((0, None), |(shape, _)| *shape)
+        self.shapes
+            .iter()
+            .max_by_key(|&(shape, count)| (count, std::cmp::Reverse(shape)))
+            .map_or((0, None), |(shape, _)| *shape)
     }
 
-    fn finish(&self, id: &str, seen: &Operations, waits: &AllWaits<'_>, timeline: Timeline) -> Communicator {
+    fn finish(
+        &self,
+        id: &str,
+        seen: &Operations,
+        waits: &AllWaits<'_>,
+        timeline: Timeline,
+    ) -> Communicator {
         let (n_ranks, nnodes) = self.shape();
         let mut ops: Vec<Op> = Vec::new();
         for (&(p2p, op), tally) in &self.ops {
-            let series = seen.series().binary_search_by(|key| (key.comm_id.as_str(), key.p2p, key.op).cmp(&(id, p2p, op))).ok();
+            let series = seen
+                .series()
+                .binary_search_by(|key| (key.comm_id.as_str(), key.p2p, key.op).cmp(&(id, p2p, op)))
+                .ok();
             for (size, group) in tally.sizes.groups() {
                 let compared = series.and_then(|s| waits.groups.get(&(s, size)));
                 ops.push(finish_op(op, n_ranks, size, group, compared, &tally.ranks));
             }
         }
-        ops.sort_by(|a, b| b.total_time_us.total_cmp(&a.total_time_us).then_with(|| (&a.op, a.bytes).cmp(&(&b.op, b.bytes))));
+        ops.sort_by(|a, b| {
+            b.total_time_us
+                .total_cmp(&a.total_time_us)
+                .then_with(|| (&a.op, a.bytes).cmp(&(&b.op, b.bytes)))
+        });
         let hosts: BTreeSet<&str> = self.members.values().map(|m| m.process.0).collect();
         let ranks: Vec<CommRank> = self
             .members
@@ -245,12 +301,17 @@ impl Comm<'_> {
             nnodes,
             class: comm_class(n_ranks, nnodes).to_owned(),
             ranks_seen: self.members.keys().copied().collect(),
-            ranks_missing: (0..n_ranks).filter(|rank| !self.members.contains_key(rank)).take(MISSING_LISTED).collect(),
+            ranks_missing: (0..n_ranks)
+                .filter(|rank| !self.members.contains_key(rank))
+                .take(MISSING_LISTED)
+                .collect(),
             ranks_missing_count: n_ranks - self.members.range(..n_ranks).count() as u32,
             hosts: hosts.into_iter().map(str::to_owned).collect(),
             operations: ranks.iter().map(|r| r.operations).sum(),
             total_time_us: ops.iter().map(|op| op.total_time_us).sum(),
-            missing_operations: ranks.iter().fold(0, |sum, r| sum.saturating_add(r.missing_operations)),
+            missing_operations: ranks
+                .iter()
+                .fold(0, |sum, r| sum.saturating_add(r.missing_operations)),
             dropped: self.drops,
             ranks,
             ops,
@@ -270,19 +331,29 @@ fn finish_op(
     // Every busbw of a group is its algbw times the same factor; a factor of 0 (one rank) leaves nothing to divide by.
     let factor = op.map(|op| op.bus_factor(n_ranks)).filter(|&f| f > 0.0);
     let busbw = band(&group.busbw);
-    let algbw = busbw.zip(factor).map(|(b, f)| Band { median: b.median / f, p5: b.p5 / f, p95: b.p95 / f });
+    let algbw =
+        busbw.zip(factor).map(|(b, f)| Band { median: b.median / f, p5: b.p5 / f, p95: b.p95 / f });
     let (bytes, bytes_range) = match size {
         Size::Unknown => (None, None),
         Size::Exact(bytes) => (Some(bytes), None),
         Size::Range(exponent) => {
-            let from = if exponent == 0 { 0 } else { 1_u64.checked_shl(exponent).unwrap_or(u64::MAX) };
-            (None, Some([from, 2_u64.checked_shl(exponent).filter(|&to| to > 0).unwrap_or(u64::MAX)]))
+            let from =
+                if exponent == 0 { 0 } else { 1_u64.checked_shl(exponent).unwrap_or(u64::MAX) };
+            (
+                None,
+                Some([from, 2_u64.checked_shl(exponent).filter(|&to| to > 0).unwrap_or(u64::MAX)]),
+            )
         }
     };
     let timing = Timing::ALL.iter().zip(group.timing).filter(|&(_, count)| count > 0);
     let of_rank = |(&rank, sizes): (&u32, &Sizes)| {
         let (_, group) = sizes.groups().find(|&(s, _)| s == size)?;
-        Some(OpRank { rank, count: group.count, exec_time_us: group.exec.median(), busbw_gbs: box5(&group.busbw) })
+        Some(OpRank {
+            rank,
+            count: group.count,
+            exec_time_us: group.exec.median(),
+            busbw_gbs: box5(&group.busbw),
+        })
     };
     Op {
         op: op.map_or("Invalid", CommOp::label).to_owned(),
@@ -293,14 +364,19 @@ fn finish_op(
         exec_time_us: tail(&group.exec),
         algbw_gbs: algbw,
         busbw_gbs: busbw,
-        logged_busbw_gbs_mean: (group.logged.1 > 0 && op.is_some()).then(|| group.logged.0 / group.logged.1 as f64),
+        logged_busbw_gbs_mean: (group.logged.1 > 0 && op.is_some())
+            .then(|| group.logged.0 / group.logged.1 as f64),
         timing_sources: timing.map(|(timing, count)| (timing.label().to_owned(), count)).collect(),
         without_time: group.count - group.exec.len(),
         sizes_corrected: group.sizes_corrected,
         algorithms: group
             .algorithms
             .iter()
-            .map(|((algo, proto), &count)| Algorithm { algo: algo.clone(), proto: proto.clone(), count })
+            .map(|((algo, proto), &count)| Algorithm {
+                algo: algo.clone(),
+                proto: proto.clone(),
+                count,
+            })
             .collect(),
         compared: compared.map_or(0, |c| c.transfer.len()),
         transfer_us: compared.and_then(|c| tail(&c.transfer)),

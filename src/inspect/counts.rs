@@ -78,7 +78,10 @@ impl Counts {
     pub fn sorted(&self) -> Vec<(f64, u64)> {
         let mut sorted: Vec<(u64, u64)> = self.counts.iter().map(|(&k, &n)| (k, n)).collect();
         sorted.sort_unstable();
-        sorted.into_iter().map(|(key, n)| (f64::from_bits(key << self.shift).min(self.max), n)).collect()
+        sorted
+            .into_iter()
+            .map(|(key, n)| (f64::from_bits(key << self.shift).min(self.max), n))
+            .collect()
     }
 
     fn insert(&mut self, key: u64, count: u64) {
@@ -135,7 +138,9 @@ mod tests {
 
     #[test]
     fn many_distinct_values_stay_in_bounds_and_close_whatever_their_order() {
-        let values: Vec<f64> = (0..200_000_u32).map(|i| f64::from(i.wrapping_mul(2_654_435_761) >> 7) * 0.37 + 1.0).collect();
+        let values: Vec<f64> = (0..200_000_u32)
+            .map(|i| f64::from(i.wrapping_mul(2_654_435_761) >> 7) * 0.37 + 1.0)
+            .collect();
         let forward = of(&values);
         let mut backward = Counts::default();
         backward.merge(&of(&values.iter().rev().take(150_000).copied().collect::<Vec<_>>()));

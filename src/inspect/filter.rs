@@ -27,7 +27,8 @@ impl Filter {
         let Some(comm) = self.comm.as_deref() else { return true };
         // NCCL's own log prints all 16 digits of an id of which Inspector keeps 14.
         let id = comm.get(..LOGGED_ID).unwrap_or(comm);
-        origin.comm_name.as_deref() == Some(comm) || (id.starts_with("0x") && origin.comm_id.starts_with(id))
+        origin.comm_name.as_deref() == Some(comm)
+            || (id.starts_with("0x") && origin.comm_id.starts_with(id))
     }
 
     /// True if this record of a wanted origin is wanted. Without a time of writing it is not, where a time is asked for.
@@ -39,7 +40,12 @@ impl Filter {
 
     /// The choice as the output names it.
     pub fn settings(&self) -> Settings {
-        Settings { since_us: self.since_us, until_us: self.until_us, comm: self.comm.clone(), op: self.op.map(|op| op.label().to_owned()) }
+        Settings {
+            since_us: self.since_us,
+            until_us: self.until_us,
+            comm: self.comm.clone(),
+            op: self.op.map(|op| op.label().to_owned()),
+        }
     }
 }
 
@@ -50,13 +56,18 @@ impl Filter {
 /// The text is none of these.
 pub fn parse_time(text: &str) -> Result<i64> {
     let wrong = || {
-        Error::usage(format!("'{text}' is no time"))
-            .with_hint("write 2026-11-30T01:45:54Z, or Unix seconds, or the microseconds of dump_timestamp_us")
+        Error::usage(format!("'{text}' is no time")).with_hint(
+            "write 2026-11-30T01:45:54Z, or Unix seconds, or the microseconds of dump_timestamp_us",
+        )
     };
     if let Ok(number) = text.parse::<f64>() {
         // Seconds would reach this in the year 5138.
         let us = if number.abs() >= 1e11 { number } else { number * 1e6 };
-        return if us.is_finite() && us.abs() < 9e18 { Ok(us.round() as i64) } else { Err(wrong()) };
+        return if us.is_finite() && us.abs() < 9e18 {
+            Ok(us.round() as i64)
+        } else {
+            Err(wrong())
+        };
     }
     calendar(text).ok_or_else(wrong)
 }
@@ -66,7 +77,11 @@ fn calendar(text: &str) -> Option<i64> {
         Some((date, rest)) => (date, rest),
         None => (text, "00:00"),
     };
-    let number = |s: &str| (!s.is_empty() && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse::<i64>().ok()).flatten();
+    let number = |s: &str| {
+        (!s.is_empty() && s.bytes().all(|b| b.is_ascii_digit()))
+            .then(|| s.parse::<i64>().ok())
+            .flatten()
+    };
     let mut fields = date.splitn(3, '-').map(number);
     let (year, month, day) = (fields.next()??, fields.next()??, fields.next()??);
     if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
@@ -85,7 +100,11 @@ fn calendar(text: &str) -> Option<i64> {
         },
     };
     let mut fields = clock.splitn(3, ':');
-    let (hour, minute, second) = (number(fields.next()?)?, number(fields.next()?)?, fields.next().unwrap_or("0").parse::<f64>().ok()?);
+    let (hour, minute, second) = (
+        number(fields.next()?)?,
+        number(fields.next()?)?,
+        fields.next().unwrap_or("0").parse::<f64>().ok()?,
+    );
     if hour > 23 || minute > 59 || !(0.0..61.0).contains(&second) {
         return None;
     }
@@ -108,14 +127,20 @@ pub fn format_time(us: i64) -> String {
     // The inverse of `days_from_1970`, by the same author.
     let z = day + 719_468;
     let (era, day_of_era) = (z.div_euclid(146_097), z.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     let (seconds, milliseconds) = (rest / 1_000_000, rest / 1000 % 1000);
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{milliseconds:03}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{milliseconds:03}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
 }
 
 #[cfg(test)]
@@ -139,14 +164,28 @@ mod tests {
         assert_eq!(parse_time("2026-11-30T01:45:54.25Z").expect("a time"), us + 250_000);
         assert_eq!(parse_time("1970-01-01").expect("a time"), 0);
         assert_eq!(parse_time("2000-02-29T00:00Z").expect("a time"), 951_782_400_000_000);
-        for text in ["", "yesterday", "2026-13-01", "2026-11-30T25:00", "2026-11", "nan", "1e30", "2026-11-30T01:45:54+2"] {
+        for text in [
+            "",
+            "yesterday",
+            "2026-13-01",
+            "2026-11-30T25:00",
+            "2026-11",
+            "nan",
+            "1e30",
+            "2026-11-30T01:45:54+2",
+        ] {
             assert!(parse_time(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn times_are_printed_as_they_are_read() {
-        for text in ["2026-11-30 01:45:54.250", "1969-12-31 23:59:59.999", "2000-02-29 12:00:00.000", "1999-12-31 00:00:00.001"] {
+        for text in [
+            "2026-11-30 01:45:54.250",
+            "1969-12-31 23:59:59.999",
+            "2000-02-29 12:00:00.000",
+            "1999-12-31 00:00:00.001",
+        ] {
             assert_eq!(format_time(parse_time(text).expect("a time")), text);
         }
     }
@@ -162,7 +201,9 @@ mod tests {
             hostname: String::new(),
             pid: None,
         };
-        let wants = |comm: &str| Filter { comm: Some(comm.into()), ..Filter::default() }.wants_origin(&origin);
+        let wants = |comm: &str| {
+            Filter { comm: Some(comm.into()), ..Filter::default() }.wants_origin(&origin)
+        };
         for comm in ["tp", "0x5f3a9c1d2e7b44", "0x5f3a9c1d2e7b4400", "0x5f3a"] {
             assert!(wants(comm), "{comm}");
         }

@@ -27,10 +27,16 @@ const NAMED: usize = 3;
 pub fn log_warnings(logs: &[(LogFile, Tally)]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let name = |log: &LogFile| log.path.clone();
-    let files = |holds: &dyn Fn(&LogFile) -> bool, show: &dyn Fn(&LogFile) -> String| -> Option<String> {
+    let files = |holds: &dyn Fn(&LogFile) -> bool,
+                 show: &dyn Fn(&LogFile) -> String|
+     -> Option<String> {
         let all: Vec<&LogFile> = logs.iter().map(|(log, _)| log).filter(|log| holds(log)).collect();
         let named: Vec<String> = all.iter().take(NAMED).map(|log| show(log)).collect();
-        let rest = all.len().checked_sub(NAMED).filter(|&n| n > 0).map_or_else(String::new, |n| format!(" and {n} more"));
+        let rest = all
+            .len()
+            .checked_sub(NAMED)
+            .filter(|&n| n > 0)
+            .map_or_else(String::new, |n| format!(" and {n} more"));
         (!all.is_empty()).then(|| format!("{}{rest}", named.join(", ")))
     };
     if let Some(list) = files(&|log| log.records == 0, &name) {
@@ -39,29 +45,48 @@ pub fn log_warnings(logs: &[(LogFile, Tally)]) -> Vec<Warning> {
         ));
     }
     let show_bad = |log: &LogFile| {
-        let first = log.bad.first().map_or_else(String::new, |bad| format!(", first line {} {}", bad.line, bad.reason));
+        let first = log
+            .bad
+            .first()
+            .map_or_else(String::new, |bad| format!(", first line {} {}", bad.line, bad.reason));
         format!("{} ({} of {} lines{first})", log.path, log.bad_lines, log.lines)
     };
     if let Some(list) = files(&|log| log.bad_lines > 0 && log.records > 0, &show_bad) {
-        warnings.push(Warning::new("bad-lines", format!("Lines that are no record were left out: {list}.")));
+        warnings.push(Warning::new(
+            "bad-lines",
+            format!("Lines that are no record were left out: {list}."),
+        ));
     }
     if let Some(list) = files(&|log| log.torn.is_some(), &|log| {
-        format!("{} after line {} ({})", log.path, log.lines, log.torn.as_deref().unwrap_or_default())
+        format!(
+            "{} after line {} ({})",
+            log.path,
+            log.lines,
+            log.torn.as_deref().unwrap_or_default()
+        )
     }) {
-        warnings.push(Warning::new("torn-file", format!("Reading ended early: {list}. What stands before counts.")));
+        warnings.push(Warning::new(
+            "torn-file",
+            format!("Reading ended early: {list}. What stands before counts."),
+        ));
     }
     let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, count) in logs.iter().flat_map(|(log, _)| &log.unknown_operations) {
         *unknown.entry(name).or_default() += count;
     }
     if !unknown.is_empty() {
-        let list: Vec<String> = unknown.iter().map(|(name, count)| format!("{name} ({count})")).collect();
-        warnings.push(Warning::new("unknown-operations", format!("Operations of unknown kind have no bandwidth: {}.", list.join(", "))));
+        let list: Vec<String> =
+            unknown.iter().map(|(name, count)| format!("{name} ({count})")).collect();
+        warnings.push(Warning::new(
+            "unknown-operations",
+            format!("Operations of unknown kind have no bandwidth: {}.", list.join(", ")),
+        ));
     }
     let origins = || logs.iter().flat_map(|(_, t)| &t.origins);
     let impossible: u64 = origins().map(|o| o.impossible).sum();
     if impossible > 0 {
-        let ids = distinct(origins().filter(|o| o.impossible > 0).map(|o| o.origin.comm_id.as_str()));
+        let ids =
+            distinct(origins().filter(|o| o.impossible > 0).map(|o| o.origin.comm_id.as_str()));
         warnings.push(Warning::new("times-of-others", format!("{impossible} records of {ids} give a time longer than from their start to their writing: it belongs to another operation and is not used."))
             .with_hint("Times of a communicator that mixes send/recv with collectives can be wrong; compare with a trace (report --inspector)."));
     }
@@ -101,7 +126,11 @@ pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
             format!("{without} records give no time, a time of 0 or an impossible one; they are in no time and no bandwidth."),
         ));
     }
-    let host_timed: u64 = ops().flat_map(|op| &op.timing_sources).filter(|(source, _)| is_host_clock(source)).map(|(_, n)| n).sum();
+    let host_timed: u64 = ops()
+        .flat_map(|op| &op.timing_sources)
+        .filter(|(source, _)| is_host_clock(source))
+        .map(|(_, n)| n)
+        .sum();
     if host_timed > 0 {
         warnings.push(
             Warning::new(
@@ -112,7 +141,8 @@ pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
         );
     }
     warnings.extend(missing(view));
-    let partial: Vec<&Communicator> = view.communicators.iter().filter(|c| c.ranks_missing_count > 0).collect();
+    let partial: Vec<&Communicator> =
+        view.communicators.iter().filter(|c| c.ranks_missing_count > 0).collect();
     if let Some(first) = partial.first() {
         let ranks: Vec<String> = first.ranks_missing.iter().take(8).map(u32::to_string).collect();
         let more = if first.ranks_missing_count > 8 { ", ..." } else { "" };
@@ -156,20 +186,29 @@ pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
 }
 
 fn is_host_clock(source: &str) -> bool {
-    [Timing::KernelCpu, Timing::CollectiveCpu, Timing::CpuWallclock].iter().any(|t| t.label() == source)
+    [Timing::KernelCpu, Timing::CollectiveCpu, Timing::CpuWallclock]
+        .iter()
+        .any(|t| t.label() == source)
 }
 
 fn missing(view: &Inspection) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let gaps: Vec<&Communicator> = view.communicators.iter().filter(|c| c.missing_operations > 0).collect();
+    let gaps: Vec<&Communicator> =
+        view.communicators.iter().filter(|c| c.missing_operations > 0).collect();
     if !gaps.is_empty() {
         let total = gaps.iter().fold(0_u64, |sum, c| sum.saturating_add(c.missing_operations));
-        let smallest = gaps.iter().flat_map(|c| &c.ops).filter_map(|op| op.bytes.or(op.bytes_range.map(|r| r[0]))).min();
+        let smallest = gaps
+            .iter()
+            .flat_map(|c| &c.ops)
+            .filter_map(|op| op.bytes.or(op.bytes_range.map(|r| r[0])))
+            .min();
         let why = match smallest {
             Some(bytes) if bytes >= 8192 => {
                 "Operations below 8192 bytes are not logged by default (NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES); before 2.30 those between two dumps are lost."
             }
-            _ => "Before 2.30 operations between two dumps are lost, later ones when the ring of 1024 overflows: dump more often.",
+            _ => {
+                "Before 2.30 operations between two dumps are lost, later ones when the ring of 1024 overflows: dump more often."
+            }
         };
         warnings.push(
             Warning::new(
@@ -179,7 +218,8 @@ fn missing(view: &Inspection) -> Vec<Warning> {
             .with_hint(why),
         );
     }
-    let dropped = view.communicators.iter().filter_map(|c| c.dropped).fold(0_u64, u64::saturating_add);
+    let dropped =
+        view.communicators.iter().filter_map(|c| c.dropped).fold(0_u64, u64::saturating_add);
     if dropped > 0 {
         warnings.push(Warning::new("drops", format!("Inspector says that it dropped {dropped} records.")).with_hint(
             "Dump more often (NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS) or keep more (NCCL_INSPECTOR_DUMP_COLL_RING_SIZE, ..._P2P_RING_SIZE).",
@@ -206,15 +246,21 @@ pub fn findings(view: &Inspection) -> Vec<Finding> {
 
 /// A process that arrives last far more often than its share.
 fn slow_processes(view: &Inspection) -> Vec<Finding> {
-    let sum = |f: fn(&Waits) -> Option<f64>| view.processes.iter().filter_map(|p| f(&p.waits)).sum::<f64>();
+    let sum = |f: fn(&Waits) -> Option<f64>| {
+        view.processes.iter().filter_map(|p| f(&p.waits)).sum::<f64>()
+    };
     let (waited, time) = (sum(|w| w.wait_total_us), sum(|w| w.compared_time_us));
     let mut findings = Vec::new();
     for process in &view.processes {
         let waits = &process.waits;
-        let (Some(expected), ordered) = (waits.last_expected, waits.ordered_count as f64) else { continue };
+        let (Some(expected), ordered) = (waits.last_expected, waits.ordered_count as f64) else {
+            continue;
+        };
         let last = waits.last_count as f64;
         let deviation = (expected * (1.0 - expected / ordered)).sqrt();
-        if !(last >= expected + LAST_EXCESS * (ordered - expected) && last >= expected + LAST_SIGMAS * deviation) {
+        if !(last >= expected + LAST_EXCESS * (ordered - expected)
+            && last >= expected + LAST_SIGMAS * deviation)
+        {
             continue;
         }
         let pid = process.pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
@@ -247,17 +293,27 @@ fn slow_communicators(view: &Inspection) -> Vec<Finding> {
         for op in &comm.ops {
             let speed = op.transfer_busbw_gbs.filter(|_| op.compared >= ENOUGH).map(|b| b.median);
             if let (Some(speed), Some(bytes)) = (speed, op.bytes) {
-                peers.entry((&comm.class, comm.n_ranks, &op.op, bytes)).or_default().push((comm, op, speed));
+                peers
+                    .entry((&comm.class, comm.n_ranks, &op.op, bytes))
+                    .or_default()
+                    .push((comm, op, speed));
             }
         }
     }
     let mut worst: BTreeMap<&str, (f64, Finding)> = BTreeMap::new();
     for ((class, n_ranks, name, bytes), peers) in peers {
         for (comm, op, speed) in &peers {
-            let others: Vec<f64> = peers.iter().filter(|(c, _, _)| c.comm_id != comm.comm_id).map(|p| p.2).collect();
-            let Some(usual) = crate::stats::median(&others).filter(|&usual| *speed < SLOW * usual) else { continue };
+            let others: Vec<f64> =
+                peers.iter().filter(|(c, _, _)| c.comm_id != comm.comm_id).map(|p| p.2).collect();
+            let Some(usual) = crate::stats::median(&others).filter(|&usual| *speed < SLOW * usual)
+            else {
+                continue;
+            };
             let share = speed / usual;
-            let label = comm.name.as_deref().map_or_else(|| comm.comm_id.clone(), |n| format!("{} ({n})", comm.comm_id));
+            let label = comm
+                .name
+                .as_deref()
+                .map_or_else(|| comm.comm_id.clone(), |n| format!("{} ({n})", comm.comm_id));
             let finding = Finding {
                 id: "slow-communicator".to_owned(),
                 severity: Severity::Medium,
@@ -269,7 +325,10 @@ fn slow_communicators(view: &Inspection) -> Vec<Finding> {
                     "comm_id": comm.comm_id, "class": class, "n_ranks": n_ranks, "op": name, "bytes": bytes, "compared": op.compared,
                     "transfer_busbw_gbs": speed, "others_busbw_gbs": usual, "hosts": comm.hosts,
                 })),
-                advice: Some("Compare the links and hosts of this communicator with those of the others.".to_owned()),
+                advice: Some(
+                    "Compare the links and hosts of this communicator with those of the others."
+                        .to_owned(),
+                ),
             };
             match worst.get(comm.comm_id.as_str()) {
                 Some((known, _)) if *known <= share => {}
@@ -286,9 +345,13 @@ fn slow_communicators(view: &Inspection) -> Vec<Finding> {
 fn slow_stretch(view: &Inspection) -> Option<Finding> {
     let bins = view.timeline.bins.get(1..)?;
     let slow = |bin: &Bin| bin.relative_speed < SLOW;
-    let stretches = bins.chunk_by(|a, b| slow(a) == slow(b)).filter(|stretch| stretch.iter().all(slow));
-    let stretches = stretches.filter(|stretch| stretch.iter().map(|bin| bin.operations).sum::<u64>() >= ENOUGH);
-    let lost = |stretch: &[Bin]| stretch.iter().map(|bin| bin.time_us * (1.0 - bin.relative_speed)).sum::<f64>();
+    let stretches =
+        bins.chunk_by(|a, b| slow(a) == slow(b)).filter(|stretch| stretch.iter().all(slow));
+    let stretches =
+        stretches.filter(|stretch| stretch.iter().map(|bin| bin.operations).sum::<u64>() >= ENOUGH);
+    let lost = |stretch: &[Bin]| {
+        stretch.iter().map(|bin| bin.time_us * (1.0 - bin.relative_speed)).sum::<f64>()
+    };
     let worst = stretches.max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
     let (first, last) = (worst.first()?, worst.last()?);
     let time: f64 = worst.iter().map(|bin| bin.time_us).sum();
@@ -307,6 +370,9 @@ fn slow_stretch(view: &Inspection) -> Option<Finding> {
         evidence: evidence(
             json!({ "start_us": first.start_us, "end_us": end, "operations": operations, "time_us": time, "relative_speed": speed }),
         ),
-        advice: Some("Look for other traffic on the network or other work on the hosts at that time.".to_owned()),
+        advice: Some(
+            "Look for other traffic on the network or other work on the hosts at that time."
+                .to_owned(),
+        ),
     })
 }

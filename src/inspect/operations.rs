@@ -47,7 +47,9 @@ impl Operations {
         let p2p = |s: &Seen| series.get(s.series as usize).is_some_and(|key| key.p2p);
         // The order within one rank is by time, so that of records of one number the earliest stays whatever the order of files.
         seen.sort_by(|a, b| {
-            let key = |s: &Seen| (s.series, if p2p(s) { s.rank } else { 0 }, s.sn, s.bytes, s.rank, s.written_us);
+            let key = |s: &Seen| {
+                (s.series, if p2p(s) { s.rank } else { 0 }, s.sn, s.bytes, s.rank, s.written_us)
+            };
             key(a).cmp(&key(b)).then(a.exec_us.total_cmp(&b.exec_us))
         });
         let before = seen.len();
@@ -105,7 +107,9 @@ impl Operation<'_> {
 
     /// True if every rank of the communicator has a record with a time.
     pub fn is_complete(&self) -> bool {
-        !self.key.p2p && self.records.len() as u64 == u64::from(self.key.n_ranks) && self.records.iter().all(|r| r.exec_us.is_finite())
+        !self.key.p2p
+            && self.records.len() as u64 == u64::from(self.key.n_ranks)
+            && self.records.iter().all(|r| r.exec_us.is_finite())
     }
 }
 
@@ -132,7 +136,10 @@ mod tests {
             seen(0, 0, 8, f64::NAN, i64::MIN),
         ];
         let operations = Operations::new(series, records);
-        let all: Vec<_> = operations.iter().map(|o| (o.sn, o.records.len(), o.shortest_us(), o.longest_us(), o.is_complete())).collect();
+        let all: Vec<_> = operations
+            .iter()
+            .map(|o| (o.sn, o.records.len(), o.shortest_us(), o.longest_us(), o.is_complete()))
+            .collect();
         assert_eq!(
             all,
             [
@@ -149,7 +156,11 @@ mod tests {
     #[test]
     fn of_two_records_of_one_number_the_earlier_stays() {
         let series = vec![key(false, CommOp::AllReduce)];
-        let operations = Operations::new(series, vec![seen(0, 0, 1, 5.0, 20), seen(0, 0, 1, 7.0, 10)]);
-        assert_eq!((operations.repeated, operations.iter().next().and_then(|o| o.shortest_us())), (1, Some(7.0)));
+        let operations =
+            Operations::new(series, vec![seen(0, 0, 1, 5.0, 20), seen(0, 0, 1, 7.0, 10)]);
+        assert_eq!(
+            (operations.repeated, operations.iter().next().and_then(|o| o.shortest_us())),
+            (1, Some(7.0))
+        );
     }
 }

@@ -31,16 +31,22 @@ pub fn find(logs: &[(LogFile, Tally)]) -> Repeats {
     holders.retain(|_, holders| holders.len() > 1);
     let mut written = written(logs, holders.values().flatten().copied());
     for holders in holders.values() {
-        let mut times: Vec<_> = holders.iter().map(|&at| (at, written.remove(&at).unwrap_or_default())).collect();
+        let mut times: Vec<_> =
+            holders.iter().map(|&at| (at, written.remove(&at).unwrap_or_default())).collect();
         // The fullest first, so that a shorter copy is the one that goes.
-        times.sort_by_key(|((file, origin), times)| (std::cmp::Reverse(times.len()), *file, *origin));
+        times.sort_by_key(|((file, origin), times)| {
+            (std::cmp::Reverse(times.len()), *file, *origin)
+        });
         let mut kept: Vec<&((usize, usize), HashMap<_, _>)> = Vec::new();
         for candidate in &times {
             let overlap = |kept: &((usize, usize), HashMap<Key, i64>)| {
-                let common = candidate.1.iter().filter_map(|(key, at)| Some((at, kept.1.get(key)?)));
+                let common =
+                    candidate.1.iter().filter_map(|(key, at)| Some((at, kept.1.get(key)?)));
                 common.fold((0_u64, 0_u64), |(n, equal), (a, b)| (n + 1, equal + u64::from(a == b)))
             };
-            let Some((other, (common, equal))) = kept.iter().map(|k| (k.0, overlap(k))).max_by_key(|(_, (_, equal))| *equal) else {
+            let Some((other, (common, equal))) =
+                kept.iter().map(|k| (k.0, overlap(k))).max_by_key(|(_, (_, equal))| *equal)
+            else {
                 kept.push(candidate);
                 continue;
             };
@@ -63,13 +69,21 @@ pub fn find(logs: &[(LogFile, Tally)]) -> Repeats {
         repeats.warnings.push(
             Warning::new(
                 "repeated-file",
-                format!("{} repeats records of {} ({records} compared): they count once.", name(here), name(there)),
+                format!(
+                    "{} repeats records of {} ({records} compared): they count once.",
+                    name(here),
+                    name(there)
+                ),
             )
             .with_hint("Name each log once; a .log beside its .log.gz is one log."),
         );
     }
     if let Some(&(a, b)) = conflicts.first() {
-        let more = if conflicts.len() > 1 { format!(" (and {} other pairs of files)", conflicts.len() - 1) } else { String::new() };
+        let more = if conflicts.len() > 1 {
+            format!(" (and {} other pairs of files)", conflicts.len() - 1)
+        } else {
+            String::new()
+        };
         repeats.warnings.push(
             Warning::new(
                 "same-rank-twice",
@@ -86,8 +100,12 @@ pub fn find(logs: &[(LogFile, Tally)]) -> Repeats {
 type Key = (Option<crate::model::CommOp>, bool, u64);
 
 /// When the operations of each of these origins were written, as far as they were kept one by one.
-fn written(logs: &[(LogFile, Tally)], origins: impl Iterator<Item = (usize, usize)>) -> HashMap<(usize, usize), HashMap<Key, i64>> {
-    let mut all: HashMap<(usize, usize), HashMap<Key, i64>> = origins.map(|at| (at, HashMap::new())).collect();
+fn written(
+    logs: &[(LogFile, Tally)],
+    origins: impl Iterator<Item = (usize, usize)>,
+) -> HashMap<(usize, usize), HashMap<Key, i64>> {
+    let mut all: HashMap<(usize, usize), HashMap<Key, i64>> =
+        origins.map(|at| (at, HashMap::new())).collect();
     let files: BTreeSet<usize> = all.keys().map(|(file, _)| *file).collect();
     for (file, tally) in files.into_iter().filter_map(|file| Some((file, &logs.get(file)?.1))) {
         for seen in &tally.sample.seen {
@@ -111,10 +129,19 @@ fn join(process: &mut [usize], a: usize, b: usize) {
 fn reused_pids(logs: &[(LogFile, Tally)], repeats: &Repeats) -> Vec<Warning> {
     let mut files: BTreeMap<(&str, u32), BTreeMap<usize, &str>> = BTreeMap::new();
     for (file, (log, tally)) in logs.iter().enumerate() {
-        for (_, o) in tally.origins.iter().enumerate().filter(|(i, o)| o.wanted && !repeats.left_out.contains(&(file, *i))) {
+        for (_, o) in tally
+            .origins
+            .iter()
+            .enumerate()
+            .filter(|(i, o)| o.wanted && !repeats.left_out.contains(&(file, *i)))
+        {
             if let Some(pid) = o.origin.pid {
                 let process = repeats.process.get(file).copied().unwrap_or(file);
-                files.entry((&o.origin.hostname, pid)).or_default().entry(process).or_insert(&log.path);
+                files
+                    .entry((&o.origin.hostname, pid))
+                    .or_default()
+                    .entry(process)
+                    .or_insert(&log.path);
             }
         }
     }

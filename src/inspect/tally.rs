@@ -89,11 +89,17 @@ impl Group {
         }
         if record.algo.is_some() || record.proto.is_some() {
             // Few distinct pairs, so the strings are only made for a new one.
-            let known = self.algorithms.iter_mut().find(|((a, p), _)| a.as_deref() == record.algo && p.as_deref() == record.proto);
+            let known = self
+                .algorithms
+                .iter_mut()
+                .find(|((a, p), _)| a.as_deref() == record.algo && p.as_deref() == record.proto);
             match known {
                 Some((_, count)) => *count += 1,
                 None => {
-                    self.algorithms.insert((record.algo.map(str::to_owned), record.proto.map(str::to_owned)), 1);
+                    self.algorithms.insert(
+                        (record.algo.map(str::to_owned), record.proto.map(str::to_owned)),
+                        1,
+                    );
                 }
             }
         }
@@ -126,7 +132,10 @@ pub struct Sizes {
 
 impl Sizes {
     fn add(&mut self, record: &Record<'_>, n_ranks: u32) {
-        self.groups.entry(Size::of_kept(record.bytes, self.ranged)).or_default().add(record, n_ranks);
+        self.groups
+            .entry(Size::of_kept(record.bytes, self.ranged))
+            .or_default()
+            .add(record, n_ranks);
         self.limit();
     }
 
@@ -136,7 +145,10 @@ impl Sizes {
             self.count_in_ranges();
         }
         for (&size, group) in &other.groups {
-            self.groups.entry(if self.ranged { size.ranged() } else { size }).or_default().merge(group);
+            self.groups
+                .entry(if self.ranged { size.ranged() } else { size })
+                .or_default()
+                .merge(group);
             self.limit();
         }
     }
@@ -259,7 +271,9 @@ pub struct Sample {
 
 impl Sample {
     fn add(&mut self, seen: Seen, seeds: &[u64]) {
-        let keeps = |seen: &Seen, mask: u64| seeds.get(seen.series as usize).is_some_and(|&seed| mix(seed ^ seen.sn) & mask == 0);
+        let keeps = |seen: &Seen, mask: u64| {
+            seeds.get(seen.series as usize).is_some_and(|&seed| mix(seed ^ seen.sn) & mask == 0)
+        };
         if !keeps(&seen, self.mask) {
             return;
         }
@@ -275,7 +289,9 @@ impl Sample {
     pub fn thin(&mut self, mask: u64, seeds: &[u64]) {
         if mask != self.mask {
             self.mask = mask;
-            self.seen.retain(|s| seeds.get(s.series as usize).is_some_and(|&seed| mix(seed ^ s.sn) & mask == 0));
+            self.seen.retain(|s| {
+                seeds.get(s.series as usize).is_some_and(|&seed| mix(seed ^ s.sn) & mask == 0)
+            });
         }
     }
 }
@@ -380,9 +396,11 @@ impl Sink for Tally {
         let mut corrected = None;
         if let Some(stamps) = &record.stamps {
             origin.stamped += 1;
-            let unseen = !stamps.channels.is_empty() && stamps.channels.iter().all(|c| c.start_us.is_none() && c.stop_us.is_none());
+            let unseen = !stamps.channels.is_empty()
+                && stamps.channels.iter().all(|c| c.start_us.is_none() && c.stop_us.is_none());
             origin.without_channels += u64::from(unseen);
-            if let (Some(start), Some(written), Some(exec)) = (stamps.start_us, record.written_us, record.exec_us)
+            if let (Some(start), Some(written), Some(exec)) =
+                (stamps.start_us, record.written_us, record.exec_us)
                 && exec > written.saturating_sub(start) as f64 + STAMP_SLACK_US
             {
                 origin.impossible += 1;
@@ -416,7 +434,8 @@ impl Sink for Tally {
         if let Some(origin) = self.origins.get_mut(origin) {
             // Totals only grow, so the last is the largest.
             let before = origin.drops.unwrap_or_default();
-            origin.drops = Some(Drops { coll: before.coll.max(drops.coll), p2p: before.p2p.max(drops.p2p) });
+            origin.drops =
+                Some(Drops { coll: before.coll.max(drops.coll), p2p: before.p2p.max(drops.p2p) });
         }
     }
 }

@@ -23,27 +23,41 @@ struct BinTally {
 }
 
 /// The timeline of all communicators together, and that of each by its id.
-pub fn timelines(operations: &Operations, size_of: impl Fn(&Operation<'_>) -> Size) -> (Timeline, BTreeMap<String, Timeline>) {
+pub fn timelines(
+    operations: &Operations,
+    size_of: impl Fn(&Operation<'_>) -> Size,
+) -> (Timeline, BTreeMap<String, Timeline>) {
     let mut times: BTreeMap<(usize, Size), Counts> = BTreeMap::new();
     let mut span: Option<(i64, i64)> = None;
     for operation in operations.iter() {
-        if let (Some(time), Some((written, _))) = (operation.shortest_us(), operation.written_us()) {
+        if let (Some(time), Some((written, _))) = (operation.shortest_us(), operation.written_us())
+        {
             times.entry((operation.series, size_of(&operation))).or_default().add(time);
             let (first, last) = span.unwrap_or((written, written));
             span = Some((first.min(written), last.max(written)));
         }
     }
     let Some((first, last)) = span else { return Default::default() };
-    let usual: BTreeMap<(usize, Size), f64> =
-        times.into_iter().filter(|(_, t)| t.len() >= USUAL).filter_map(|(key, t)| Some((key, t.median()?))).collect();
+    let usual: BTreeMap<(usize, Size), f64> = times
+        .into_iter()
+        .filter(|(_, t)| t.len() >= USUAL)
+        .filter_map(|(key, t)| Some((key, t.median()?)))
+        .collect();
     let width = bin_width(first, last);
     let mut all: BTreeMap<i64, BinTally> = BTreeMap::new();
     let mut by_comm: BTreeMap<&str, BTreeMap<i64, BinTally>> = BTreeMap::new();
     for operation in operations.iter() {
-        let (Some(time), Some((written, _))) = (operation.shortest_us(), operation.written_us()) else { continue };
+        let (Some(time), Some((written, _))) = (operation.shortest_us(), operation.written_us())
+        else {
+            continue;
+        };
         let Some(&usual) = usual.get(&(operation.series, size_of(&operation))) else { continue };
         let at = written.div_euclid(width);
-        let bus = operation.key.op.zip(operation.bytes).map(|(op, bytes)| busbw_gbs(op, bytes, operation.key.n_ranks, time) * time);
+        let bus = operation
+            .key
+            .op
+            .zip(operation.bytes)
+            .map(|(op, bytes)| busbw_gbs(op, bytes, operation.key.n_ranks, time) * time);
         for bins in [&mut all, by_comm.entry(&operation.key.comm_id).or_default()] {
             let bin = bins.entry(at).or_default();
             bin.operations += 1;
@@ -57,7 +71,11 @@ pub fn timelines(operations: &Operations, size_of: impl Fn(&Operation<'_>) -> Si
     }
     let finish = |bins: BTreeMap<i64, BinTally>| Timeline {
         bin_us: width,
-        bins: bins.into_iter().filter(|(_, bin)| bin.time_us > 0.0).map(|(at, bin)| bin.finish(at.saturating_mul(width))).collect(),
+        bins: bins
+            .into_iter()
+            .filter(|(_, bin)| bin.time_us > 0.0)
+            .map(|(at, bin)| bin.finish(at.saturating_mul(width)))
+            .collect(),
     };
     (finish(all), by_comm.into_iter().map(|(id, bins)| (id.to_owned(), finish(bins))).collect())
 }
@@ -65,7 +83,13 @@ pub fn timelines(operations: &Operations, size_of: impl Fn(&Operation<'_>) -> Si
 impl BinTally {
     fn finish(self, start_us: i64) -> Bin {
         let busbw_gbs = (self.bus.1 > 0.0).then(|| self.bus.0 / self.bus.1);
-        Bin { start_us, operations: self.operations, time_us: self.time_us, relative_speed: self.usual_us / self.time_us, busbw_gbs }
+        Bin {
+            start_us,
+            operations: self.operations,
+            time_us: self.time_us,
+            relative_speed: self.usual_us / self.time_us,
+            busbw_gbs,
+        }
     }
 }
 
@@ -103,10 +127,23 @@ mod tests {
     fn a_slow_stretch_shows_as_less_than_1() {
         // time/us   0     10     20     30     40     50 ...  90
         // took      10     10     10     40     40     10 ...  10     the median is 10
-        let key = SeriesKey { comm_id: "0xa".into(), p2p: false, op: Some(CommOp::AllReduce), n_ranks: 2 };
+        let key = SeriesKey {
+            comm_id: "0xa".into(),
+            p2p: false,
+            op: Some(CommOp::AllReduce),
+            n_ranks: 2,
+        };
         let seen = (0..10_i64).map(|i| {
             let exec_us = if i == 3 || i == 4 { 40.0 } else { 10.0 };
-            Seen { series: 0, rank: 0, sn: i as u64, bytes: 10_000, exec_us, logged_busbw: f64::NAN, written_us: i * 10 }
+            Seen {
+                series: 0,
+                rank: 0,
+                sn: i as u64,
+                bytes: 10_000,
+                exec_us,
+                logged_busbw: f64::NAN,
+                written_us: i * 10,
+            }
         });
         let operations = Operations::new(vec![key], seen.collect());
         let (all, by_comm) = timelines(&operations, |_| Size::Unknown);
@@ -120,8 +157,21 @@ mod tests {
 
     #[test]
     fn too_few_operations_of_a_kind_say_nothing() {
-        let key = SeriesKey { comm_id: "0xa".into(), p2p: false, op: Some(CommOp::AllReduce), n_ranks: 2 };
-        let seen = (0..4).map(|i| Seen { series: 0, rank: 0, sn: i, bytes: 1, exec_us: 1.0, logged_busbw: 1.0, written_us: 5 });
+        let key = SeriesKey {
+            comm_id: "0xa".into(),
+            p2p: false,
+            op: Some(CommOp::AllReduce),
+            n_ranks: 2,
+        };
+        let seen = (0..4).map(|i| Seen {
+            series: 0,
+            rank: 0,
+            sn: i,
+            bytes: 1,
+            exec_us: 1.0,
+            logged_busbw: 1.0,
+            written_us: 5,
+        });
         let (all, _) = timelines(&Operations::new(vec![key], seen.collect()), |_| Size::Unknown);
         assert!(all.bins.is_empty());
     }

@@ -92,7 +92,10 @@ pub fn compare<'a>(
     for operation in operations.iter() {
         let Some(op) = operation.key.op.filter(|op| op.leaves_together()) else { continue };
         let n_ranks = operation.key.n_ranks;
-        let (Some(shortest), Some(longest)) = (operation.shortest_us(), operation.longest_us()) else { continue };
+        let (Some(shortest), Some(longest)) = (operation.shortest_us(), operation.longest_us())
+        else {
+            continue;
+        };
         if n_ranks < 2 || !operation.is_complete() {
             continue;
         }
@@ -108,7 +111,12 @@ pub fn compare<'a>(
             let wait = record.exec_us - shortest;
             group.waits.add(wait);
             let last = decided.then_some(Some(record.rank) == last);
-            all.ranks.entry((&operation.key.comm_id, record.rank)).or_default().add(record.exec_us, wait, last, n_ranks);
+            all.ranks.entry((&operation.key.comm_id, record.rank)).or_default().add(
+                record.exec_us,
+                wait,
+                last,
+                n_ranks,
+            );
             if let Some(process) = process_of(&operation.key.comm_id, record.rank) {
                 all.processes.entry(process).or_default().add(record.exec_us, wait, last, n_ranks);
             }
@@ -130,7 +138,15 @@ mod tests {
         let mut seen = Vec::new();
         for (sn, &(a, b)) in times.iter().enumerate() {
             for (rank, exec_us) in [(0, a), (1, b)] {
-                seen.push(Seen { series: 0, rank, sn: sn as u64, bytes: 1000, exec_us, logged_busbw: f64::NAN, written_us: 0 });
+                seen.push(Seen {
+                    series: 0,
+                    rank,
+                    sn: sn as u64,
+                    bytes: 1000,
+                    exec_us,
+                    logged_busbw: f64::NAN,
+                    written_us: 0,
+                });
             }
         }
         seen.retain(|s| s.exec_us > 0.0);
@@ -146,7 +162,10 @@ mod tests {
         // rank 0   |-- 100 --|   |5|  |- 40 -|   |--- 1000 ---|   only rank 1
         // rank 1        |-40-|   |9|  |- 49 -|   |--- 1045 ---|
         //           1 is last    < 10 us       < 5 %
-        let operations = operations(CommOp::AllReduce, &[(100.0, 40.0), (5.0, 9.0), (40.0, 49.0), (1000.0, 1045.0), (0.0, 70.0)]);
+        let operations = operations(
+            CommOp::AllReduce,
+            &[(100.0, 40.0), (5.0, 9.0), (40.0, 49.0), (1000.0, 1045.0), (0.0, 70.0)],
+        );
         let all = waits(&operations);
         let [zero, one] = [0, 1].map(|rank| all.ranks[&("0xa", rank)].finish());
         assert_eq!((zero.compared, zero.last_count, zero.wait_total_us), (4, 0, Some(60.0)));

@@ -57,8 +57,13 @@ pub struct Ended {
 impl Ended {
     /// What the record says.
     pub fn of(op: &LoggedOp, passes: &Passes) -> Ended {
-        let Some(written) = op.written_us else { return Ended { after: f64::NEG_INFINITY, by: f64::INFINITY } };
-        let mut ended = Ended { after: passes.before(written).map_or(f64::NEG_INFINITY, |us| us as f64), by: written as f64 };
+        let Some(written) = op.written_us else {
+            return Ended { after: f64::NEG_INFINITY, by: f64::INFINITY };
+        };
+        let mut ended = Ended {
+            after: passes.before(written).map_or(f64::NEG_INFINITY, |us| us as f64),
+            by: written as f64,
+        };
         if let Some(verbose) = &op.verbose {
             // Verbose records bracket it more closely: enqueued before it started, noticed after it ended.
             ended.after = verbose.enqueued_us.map_or(ended.after, |us| ended.after.max(us as f64));
@@ -105,14 +110,20 @@ mod tests {
         let passes = Passes::new(vec![9000, 2010, 1000, 1040, 2000, 1020]);
         assert_eq!(passes.passes, [(1000, 1040), (2000, 2010), (9000, 9000)]);
         assert_eq!([1000, 1040].map(|us| passes.before(us)), [None, None]);
-        assert_eq!([2000, 2010, 9000].map(|us| passes.before(us)), [Some(1040), Some(1040), Some(2010)]);
+        assert_eq!(
+            [2000, 2010, 9000].map(|us| passes.before(us)),
+            [Some(1040), Some(1040), Some(2010)]
+        );
         assert_eq!(passes.before(0), None);
     }
 
     #[test]
     fn the_distance_to_the_time_in_which_it_ended() {
         let ended = Ended { after: 100.0, by: 200.0 };
-        assert_eq!([100.0, 150.0, 200.0, 90.0, 230.0].map(|end| ended.outside(end)), [0.0, 0.0, 0.0, 10.0, 30.0]);
+        assert_eq!(
+            [100.0, 150.0, 200.0, 90.0, 230.0].map(|end| ended.outside(end)),
+            [0.0, 0.0, 0.0, 10.0, 30.0]
+        );
         let unknown = Ended { after: f64::NEG_INFINITY, by: f64::INFINITY };
         assert_eq!(unknown.outside(5.0), 0.0);
     }

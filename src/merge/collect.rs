@@ -56,7 +56,9 @@ pub struct Verbose {
 
 impl Verbose {
     fn of(stamps: &Stamps) -> Verbose {
-        let worked = |c: &crate::model::record::ChannelStamps| Some(c.stop_us?.checked_sub(c.start_us?)? as f64).filter(|us| *us >= 0.0);
+        let worked = |c: &crate::model::record::ChannelStamps| {
+            Some(c.stop_us?.checked_sub(c.start_us?)? as f64).filter(|us| *us >= 0.0)
+        };
         let times: Vec<f64> = stamps.channels.iter().filter_map(worked).collect();
         Verbose {
             enqueued_us: stamps.start_us,
@@ -136,11 +138,14 @@ impl Collected {
         for result in read {
             let (file, mut part) = result?;
             // The same origin in several files is one.
-            let index: Vec<usize> = part.origins.iter().map(|origin| all.origin(origin, &mut known)).collect();
+            let index: Vec<usize> =
+                part.origins.iter().map(|origin| all.origin(origin, &mut known)).collect();
             let global = |local: usize| index.get(local).copied().unwrap_or(local);
             part.ops.iter_mut().for_each(|op| op.origin = global(op.origin as usize) as u32);
             all.ops.append(&mut part.ops);
-            all.losses.extend(part.losses.into_iter().map(|loss| Loss { origin: global(loss.origin), ..loss }));
+            all.losses.extend(
+                part.losses.into_iter().map(|loss| Loss { origin: global(loss.origin), ..loss }),
+            );
             all.unnamed += part.unnamed;
             all.files.push(file);
         }
@@ -171,27 +176,38 @@ impl Collected {
         // Records without a number keep the order in which they were written.
         self.ops.sort_by_key(|op| (op.origin, kind(op), op.sn.is_none(), op.sn, op.written_us));
         let before = self.ops.len();
-        self.ops.dedup_by(|b, a| a.sn.is_some() && a.sn == b.sn && a.origin == b.origin && kind(a) == kind(b));
+        self.ops.dedup_by(|b, a| {
+            a.sn.is_some() && a.sn == b.sn && a.origin == b.origin && kind(a) == kind(b)
+        });
         self.repeated = (before - self.ops.len()) as u64;
         self.ops.shrink_to_fit();
         let mut first = 0;
         for series in self.ops.chunk_by(|a, b| a.origin == b.origin && kind(a) == kind(b)) {
             let ops = first..first + series.len();
             first = ops.end;
-            self.series.push(Series { origin: series[0].origin as usize, kind: kind(&series[0]), ops });
+            self.series.push(Series {
+                origin: series[0].origin as usize,
+                kind: kind(&series[0]),
+                ops,
+            });
         }
     }
 
     /// Indices of the series that one process wrote.
     pub fn of_process(&self, pid: u32, hostname: Option<&str>) -> Vec<usize> {
-        let own: Vec<bool> = self.origins.iter().map(|origin| is_of(origin, pid, hostname)).collect();
-        (0..self.series.len()).filter(|&i| own.get(self.series[i].origin).copied().unwrap_or(false)).collect()
+        let own: Vec<bool> =
+            self.origins.iter().map(|origin| is_of(origin, pid, hostname)).collect();
+        (0..self.series.len())
+            .filter(|&i| own.get(self.series[i].origin).copied().unwrap_or(false))
+            .collect()
     }
 }
 
 fn no_operation(paths: &[PathBuf], files: &[LogFile]) -> Error {
     let fact = match files.iter().any(|file| file.prometheus_samples > 0) {
-        true => "holds only summaries of Inspector's Prometheus mode: there is no single operation to pair",
+        true => {
+            "holds only summaries of Inspector's Prometheus mode: there is no single operation to pair"
+        }
         false => "holds no record of NCCL Inspector",
     };
     let error = match paths {
@@ -251,7 +267,11 @@ impl Sink for Collector<'_> {
         if let Some(counter) = self.counters.get_mut(record.origin) {
             counter.last_us = record.written_us.or(counter.last_us);
             if let (Some(open), Some(_)) = (counter.open, record.written_us) {
-                let waiting = self.losses.iter_mut().skip(open).filter(|loss| loss.origin == record.origin && loss.before_us.is_none());
+                let waiting = self
+                    .losses
+                    .iter_mut()
+                    .skip(open)
+                    .filter(|loss| loss.origin == record.origin && loss.before_us.is_none());
                 waiting.for_each(|loss| loss.before_us = record.written_us);
                 counter.open = None;
             }
@@ -280,12 +300,16 @@ impl Sink for Collector<'_> {
         }
         let Some(counter) = self.counters.get_mut(origin) else { return };
         // Totals are cumulative.
-        let lost = drops.coll.saturating_sub(counter.seen.coll).saturating_add(drops.p2p.saturating_sub(counter.seen.p2p));
+        let lost = drops
+            .coll
+            .saturating_sub(counter.seen.coll)
+            .saturating_add(drops.p2p.saturating_sub(counter.seen.p2p));
         if lost > 0 {
             counter.open = counter.open.or(Some(self.losses.len()));
             self.losses.push(Loss { origin, lost, after_us: counter.before_us, before_us: None });
         }
-        counter.seen = Drops { coll: counter.seen.coll.max(drops.coll), p2p: counter.seen.p2p.max(drops.p2p) };
+        counter.seen =
+            Drops { coll: counter.seen.coll.max(drops.coll), p2p: counter.seen.p2p.max(drops.p2p) };
         counter.before_us = counter.last_us;
     }
 }

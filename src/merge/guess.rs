@@ -27,7 +27,11 @@ pub struct Guess {
 }
 
 /// Finds sequences for `blocks`, all of one operation. What fits none is in none of the guesses.
-pub fn communicators(blocks: &[Block], events: &[Event], sequences: &[&Sequence<'_>]) -> Vec<Guess> {
+pub fn communicators(
+    blocks: &[Block],
+    events: &[Event],
+    sequences: &[&Sequence<'_>],
+) -> Vec<Guess> {
     let mut ends: Vec<f64> = blocks.iter().filter_map(|block| block.end_us).collect();
     ends.sort_unstable_by(f64::total_cmp);
     let mut best: (f64, Vec<Guess>) = (0.0, Vec::new());
@@ -38,7 +42,9 @@ pub fn communicators(blocks: &[Block], events: &[Event], sequences: &[&Sequence<
         if !seen.insert(lists.len()) || lists.len() * sequences.len() > MOST_TRIALS {
             continue;
         }
-        let guesses = assign(lists, sequences, |guess| certain || is_its_own(guess, events, sequences[guess.sequence], &ends));
+        let guesses = assign(lists, sequences, |guess| {
+            certain || is_its_own(guess, events, sequences[guess.sequence], &ends)
+        });
         let score = guesses.iter().map(|guess| guess.placed.score).sum::<f64>();
         if score > best.0 || best.1.is_empty() {
             best = (score, guesses);
@@ -56,22 +62,38 @@ fn ways(blocks: &[Block], events: &[Event]) -> [Vec<Vec<Block>>; 3] {
         }
         lists.into_values().collect::<Vec<_>>()
     };
-    [by(&|_| (0, None)), by(&|event| (event.stream, None)), by(&|event| (event.stream, Some(event.name)))]
+    [
+        by(&|_| (0, None)),
+        by(&|event| (event.stream, None)),
+        by(&|event| (event.stream, Some(event.name))),
+    ]
 }
 
 /// Gives each list a sequence of its own, the best fitting first.
-fn assign(lists: Vec<Vec<Block>>, sequences: &[&Sequence<'_>], accepts: impl Fn(&Guess) -> bool) -> Vec<Guess> {
+fn assign(
+    lists: Vec<Vec<Block>>,
+    sequences: &[&Sequence<'_>],
+    accepts: impl Fn(&Guess) -> bool,
+) -> Vec<Guess> {
     let mut trials: Vec<(usize, Guess)> = Vec::new();
     for (list, blocks) in lists.into_iter().enumerate() {
         for (s, sequence) in sequences.iter().enumerate() {
-            trials.push((list, Guess { blocks: blocks.clone(), sequence: s, placed: place(&blocks, sequence) }));
+            trials.push((
+                list,
+                Guess { blocks: blocks.clone(), sequence: s, placed: place(&blocks, sequence) },
+            ));
         }
     }
-    trials.sort_by(|(a, x), (b, y)| y.placed.score.total_cmp(&x.placed.score).then((a, x.sequence).cmp(&(b, y.sequence))));
+    trials.sort_by(|(a, x), (b, y)| {
+        y.placed.score.total_cmp(&x.placed.score).then((a, x.sequence).cmp(&(b, y.sequence)))
+    });
     let (mut lists_done, mut sequences_done) = (BTreeSet::new(), BTreeSet::new());
     let mut chosen = Vec::new();
     for (list, guess) in trials {
-        if !lists_done.contains(&list) && !sequences_done.contains(&guess.sequence) && accepts(&guess) {
+        if !lists_done.contains(&list)
+            && !sequences_done.contains(&guess.sequence)
+            && accepts(&guess)
+        {
             lists_done.insert(list);
             sequences_done.insert(guess.sequence);
             chosen.push(guess);
@@ -89,10 +111,13 @@ fn is_its_own(guess: &Guess, events: &[Event], sequence: &Sequence<'_>, ends: &[
         for &r in records {
             let ended = sequence.ended[r];
             let before = |us: f64| ends.partition_point(|end| *end < us);
-            let is_alone = before(ended.by + NEAR_US).checked_sub(before(ended.after - NEAR_US)) == Some(1)
+            let is_alone = before(ended.by + NEAR_US).checked_sub(before(ended.after - NEAR_US))
+                == Some(1)
                 && block.end_us.is_some_and(|end| ended.outside(end) <= NEAR_US);
             pairs += 1;
-            own += u64::from(is_alone || is_close(&events[block.event], &sequence.ops[r]) == Some(true));
+            own += u64::from(
+                is_alone || is_close(&events[block.event], &sequence.ops[r]) == Some(true),
+            );
         }
     }
     pairs > 0 && (pairs - own) as f64 <= MAX_DISAGREEING * pairs as f64

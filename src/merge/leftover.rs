@@ -57,15 +57,25 @@ pub enum Claim {
 }
 
 /// Finds what fits each of `kernels` alone. `belongs` says whether a record can be of the kernel at all (its communicator).
-pub fn unique(kernels: &[Lone], free: &[Free<'_>], belongs: impl Fn(&Lone, &LoggedOp) -> bool) -> Vec<Claim> {
-    let mut by_duration: Vec<(f64, usize)> =
-        free.iter().enumerate().filter(|(_, f)| f.op.is_gpu_timed()).filter_map(|(i, f)| Some((f.op.exec_us?, i))).collect();
+pub fn unique(
+    kernels: &[Lone],
+    free: &[Free<'_>],
+    belongs: impl Fn(&Lone, &LoggedOp) -> bool,
+) -> Vec<Claim> {
+    let mut by_duration: Vec<(f64, usize)> = free
+        .iter()
+        .enumerate()
+        .filter(|(_, f)| f.op.is_gpu_timed())
+        .filter_map(|(i, f)| Some((f.op.exec_us?, i)))
+        .collect();
     by_duration.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let claims: Vec<Claimed> = kernels
         .iter()
         .map(|kernel| {
             let first = by_duration.partition_point(|(us, _)| *us < kernel.duration_us - CLOSE_US);
-            let near = by_duration[first..].iter().take_while(|(us, _)| *us <= kernel.duration_us + CLOSE_US);
+            let near = by_duration[first..]
+                .iter()
+                .take_while(|(us, _)| *us <= kernel.duration_us + CLOSE_US);
             let mut claimed = Claimed::default();
             for (looked_at, &(_, i)) in near.enumerate() {
                 if claimed.records.len() == CLAIMS || looked_at == LOOKED_AT {
@@ -99,7 +109,9 @@ struct Claimed {
 
 fn fits(kernel: &Lone, free: &Free<'_>) -> bool {
     let same_op = if kernel.op == CommOp::SendRecv { free.op.p2p } else { kernel.op == free.op.op };
-    let timely = kernel.end_us.is_some_and(|end| free.ended.by - free.ended.after <= KNOWN_US && free.ended.outside(end) <= NEAR_US);
+    let timely = kernel.end_us.is_some_and(|end| {
+        free.ended.by - free.ended.after <= KNOWN_US && free.ended.outside(end) <= NEAR_US
+    });
     same_op && timely && kernel.size.allows(free.op.bytes)
 }
 
@@ -128,7 +140,11 @@ mod tests {
             .iter()
             .zip(&ops)
             .enumerate()
-            .map(|(index, ((by, _), op))| Free { index: 10 + index, op, ended: Ended { after: by - 500.0, by: *by } })
+            .map(|(index, ((by, _), op))| Free {
+                index: 10 + index,
+                op,
+                ended: Ended { after: by - 500.0, by: *by },
+            })
             .collect();
         let lone = |&(end, duration_us): &(f64, f64)| Lone {
             event: 0,
@@ -144,9 +160,21 @@ mod tests {
     #[test]
     fn only_what_fits_nothing_else_is_paired() {
         assert_eq!(claims(&[(5000.0, 100.0)], &[(5200.0, 97.0), (9000.0, 97.0)]), [Claim::Own(10)]);
-        assert_eq!(claims(&[(5000.0, 100.0)], &[(5200.0, 97.0), (5300.0, 110.0)]), [Claim::Unsure], "two records");
-        assert_eq!(claims(&[(5000.0, 100.0), (5300.0, 105.0)], &[(5400.0, 97.0)]), [Claim::Unsure, Claim::Unsure], "two kernels");
-        assert_eq!(claims(&[(5000.0, 100.0)], &[(5200.0, 140.0), (9000.0, 97.0)]), [Claim::None], "neither time nor duration alone");
+        assert_eq!(
+            claims(&[(5000.0, 100.0)], &[(5200.0, 97.0), (5300.0, 110.0)]),
+            [Claim::Unsure],
+            "two records"
+        );
+        assert_eq!(
+            claims(&[(5000.0, 100.0), (5300.0, 105.0)], &[(5400.0, 97.0)]),
+            [Claim::Unsure, Claim::Unsure],
+            "two kernels"
+        );
+        assert_eq!(
+            claims(&[(5000.0, 100.0)], &[(5200.0, 140.0), (9000.0, 97.0)]),
+            [Claim::None],
+            "neither time nor duration alone"
+        );
         assert_eq!(claims(&[(5000.0, 100.0)], &[]), [Claim::None]);
         let crowd: Vec<(f64, f64)> = (0..CLAIMS + 1).map(|_| (5200.0, 97.0)).collect();
         assert_eq!(claims(&[(5000.0, 100.0)], &crowd), [Claim::Unsure]);
@@ -156,7 +184,13 @@ mod tests {
     fn a_record_that_does_not_say_when_is_nobodys() {
         let op = op(97.0, 8);
         let free = |after| [Free { index: 0, op: &op, ended: Ended { after, by: 5200.0 } }];
-        let kernel = [Lone { event: 0, end_us: Some(5000.0), duration_us: 100.0, op: CommOp::AllReduce, size: Size::Unknown }];
+        let kernel = [Lone {
+            event: 0,
+            end_us: Some(5000.0),
+            duration_us: 100.0,
+            op: CommOp::AllReduce,
+            size: Size::Unknown,
+        }];
         assert_eq!(unique(&kernel, &free(4000.0), |_, _| true), [Claim::Own(0)]);
         assert_eq!(unique(&kernel, &free(f64::NEG_INFINITY), |_, _| true), [Claim::None]);
         assert_eq!(unique(&kernel, &free(4000.0), |_, _| false), [Claim::None]);

@@ -56,7 +56,13 @@ pub fn merge(ranks: &[RankKernels], events: &mut [Vec<Event>], logs: &Collected)
     let mut view = InspectorMerge {
         files: logs.files.len(),
         records: logs.files.iter().map(|f| f.records).sum(),
-        formats: logs.files.iter().flat_map(|f| f.formats.iter().cloned()).collect::<BTreeSet<_>>().into_iter().collect(),
+        formats: logs
+            .files
+            .iter()
+            .flat_map(|f| f.formats.iter().cloned())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect(),
         bad_lines: logs.files.iter().map(|f| f.bad_lines).sum(),
         repeated_records: logs.repeated,
         unnamed_records: logs.unnamed,
@@ -87,17 +93,28 @@ pub fn merge(ranks: &[RankKernels], events: &mut [Vec<Event>], logs: &Collected)
             unmatched_records,
             clock_shift_us: found.shift_us.map(f64::round),
         });
-        warnings.extend(found.shift_us.filter(|us| us.abs() > SHIFT_US).map(|us| clock_warning(rank.rank, us)));
+        warnings.extend(
+            found.shift_us.filter(|us| us.abs() > SHIFT_US).map(|us| clock_warning(rank.rank, us)),
+        );
         all.extend(found.pairs.iter().map(|&pair| (r, pair)));
     }
     let trust = trust::trust(&all, events, logs);
     warnings.extend(trust::warnings(&trust));
     warnings.extend(losses(ranks, &found, &owned, logs));
     warnings.extend(repeated(logs));
-    let deltas: Vec<f64> =
-        all.iter().filter_map(|(r, p)| Some(trust::delta_us(&events[*r][p.event], logs.ops[p.record].exec_us?))).collect();
+    let deltas: Vec<f64> = all
+        .iter()
+        .filter_map(|(r, p)| {
+            Some(trust::delta_us(&events[*r][p.event], logs.ops[p.record].exec_us?))
+        })
+        .collect();
     view.duration_delta_us = trust::spread_us(&deltas);
-    view.pairs = all.iter().map(|(r, p)| view_pair(ranks[*r].rank, &events[*r][p.event], &logs.ops[p.record], logs, &trust)).collect();
+    view.pairs = all
+        .iter()
+        .map(|(r, p)| {
+            view_pair(ranks[*r].rank, &events[*r][p.event], &logs.ops[p.record], logs, &trust)
+        })
+        .collect();
     view.window = window(ranks, &found, &all, logs);
     view.captured = typical::captured(&all, logs);
     view.typical = typical::typical(&all, logs, &trust);
@@ -108,13 +125,24 @@ pub fn merge(ranks: &[RankKernels], events: &mut [Vec<Event>], logs: &Collected)
 }
 
 /// The pairs of every rank. Where the clock of one log is off, so is that of the others of its host.
-fn find(ranks: &[RankKernels], events: &[Vec<Event>], owned: &[Vec<usize>], logs: &Collected) -> Vec<Found> {
+fn find(
+    ranks: &[RankKernels],
+    events: &[Vec<Event>],
+    owned: &[Vec<usize>],
+    logs: &Collected,
+) -> Vec<Found> {
     let pair = |r: usize, shift_us| pair::pair(&ranks[r], &events[r], &owned[r], logs, shift_us);
     let found: Vec<Found> = (0..ranks.len()).into_par_iter().map(|r| pair(r, None)).collect();
-    let of_host =
-        |host: &Option<String>| ranks.iter().zip(&found).find_map(|(rank, found)| found.shift_us.filter(|_| rank.hostname == *host));
+    let of_host = |host: &Option<String>| {
+        ranks
+            .iter()
+            .zip(&found)
+            .find_map(|(rank, found)| found.shift_us.filter(|_| rank.hostname == *host))
+    };
     let shifts: Vec<Option<f64>> = ranks.iter().map(|rank| of_host(&rank.hostname)).collect();
-    let again = |(r, found): (usize, Found)| if shifts[r].is_some() && found.shift_us.is_none() { pair(r, shifts[r]) } else { found };
+    let again = |(r, found): (usize, Found)| {
+        if shifts[r].is_some() && found.shift_us.is_none() { pair(r, shifts[r]) } else { found }
+    };
     found.into_par_iter().enumerate().map(again).collect()
 }
 
@@ -127,11 +155,19 @@ fn count(reasons: &mut BTreeMap<String, u64>, why: &str, n: u64) {
 /// Names a rank without a record, and what the logs have instead.
 fn missing(rank: &RankKernels, logs: &Collected) -> Warning {
     let host = rank.hostname.as_ref().map_or(String::new(), |host| format!(" on {host}"));
-    let same_pid: BTreeSet<&str> = logs.origins.iter().filter(|o| o.pid == Some(rank.pid)).map(|o| o.hostname.as_str()).collect();
-    let same_host = logs.origins.iter().any(|o| collect::is_of(o, rank.pid, rank.hostname.as_deref()));
+    let same_pid: BTreeSet<&str> = logs
+        .origins
+        .iter()
+        .filter(|o| o.pid == Some(rank.pid))
+        .map(|o| o.hostname.as_str())
+        .collect();
+    let same_host =
+        logs.origins.iter().any(|o| collect::is_of(o, rank.pid, rank.hostname.as_deref()));
     let why = match same_pid.first() {
         _ if same_host => "its log holds no operation".to_owned(),
-        Some(other) => format!("there is a log of process {} on {other}, which is another host", rank.pid),
+        Some(other) => {
+            format!("there is a log of process {} on {other}, which is another host", rank.pid)
+        }
         None => "its log is not among the files, or nothing was written".to_owned(),
     };
     Warning::new("inspector-rank-missing", format!("No Inspector record of rank {} (process {}{host}): {why}.", rank.rank, rank.pid))
@@ -149,7 +185,12 @@ fn clock_warning(rank: u32, shift_us: f64) -> Warning {
 }
 
 /// What Inspector says it lost while the capture ran.
-fn losses(ranks: &[RankKernels], found: &[Found], owned: &[Vec<usize>], logs: &Collected) -> Vec<Warning> {
+fn losses(
+    ranks: &[RankKernels],
+    found: &[Found],
+    owned: &[Vec<usize>],
+    logs: &Collected,
+) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for ((rank, found), series) in ranks.iter().zip(found).zip(owned) {
         let mut lost: BTreeMap<&str, u64> = BTreeMap::new();
@@ -198,27 +239,47 @@ fn repeated(logs: &Collected) -> Option<Warning> {
 /// The capture of one rank in Unix microseconds of the log's clock; without a clock, from the times at which its pairs were written.
 fn captured_us(rank: &RankKernels, found: &Found, logs: &Collected) -> Option<(f64, f64)> {
     let clock = Clock { epoch_ns: rank.epoch_ns, shift_us: found.shift_us.unwrap_or(0.0) };
-    if let Some((first, last)) = rank.captured.and_then(|(first, last)| Some((clock.us(first)?, clock.us(last)?))) {
+    if let Some((first, last)) =
+        rank.captured.and_then(|(first, last)| Some((clock.us(first)?, clock.us(last)?)))
+    {
         return Some((first, last));
     }
-    let written: Vec<i64> = found.pairs.iter().filter_map(|p| logs.ops[p.record].written_us).collect();
+    let written: Vec<i64> =
+        found.pairs.iter().filter_map(|p| logs.ops[p.record].written_us).collect();
     Some((*written.iter().min()? as f64, *written.iter().max()? as f64))
 }
 
 /// The part of the logged time that was captured, over all ranks with pairs.
-fn window(ranks: &[RankKernels], found: &[Found], all: &[(usize, Pair)], logs: &Collected) -> Option<LoggedWindow> {
+fn window(
+    ranks: &[RankKernels],
+    found: &[Found],
+    all: &[(usize, Pair)],
+    logs: &Collected,
+) -> Option<LoggedWindow> {
     let logged = logs.ops.iter().filter_map(|op| op.written_us);
-    let (first, last) = logged.fold((i64::MAX, i64::MIN), |(first, last), us| (first.min(us), last.max(us)));
+    let (first, last) =
+        logged.fold((i64::MAX, i64::MIN), |(first, last), us| (first.min(us), last.max(us)));
     let paired: BTreeSet<usize> = all.iter().map(|(r, _)| *r).collect();
-    let captures: Vec<(f64, f64)> = paired.into_iter().filter_map(|r| captured_us(&ranks[r], &found[r], logs)).collect();
+    let captures: Vec<(f64, f64)> =
+        paired.into_iter().filter_map(|r| captured_us(&ranks[r], &found[r], logs)).collect();
     let from = captures.iter().map(|c| c.0).min_by(f64::total_cmp)?;
     let to = captures.iter().map(|c| c.1).max_by(f64::total_cmp)?;
     let length = (i128::from(last) - i128::from(first)) as f64;
     let share = |us: f64| ((us - first as f64) / length).clamp(0.0, 1.0);
-    (length > 0.0).then(|| LoggedWindow { logged_us: length, from_share: share(from), to_share: share(to) })
+    (length > 0.0).then(|| LoggedWindow {
+        logged_us: length,
+        from_share: share(from),
+        to_share: share(to),
+    })
 }
 
-fn view_pair(rank: u32, event: &Event, record: &LoggedOp, logs: &Collected, trust: &[CommTrust]) -> InspectorPair {
+fn view_pair(
+    rank: u32,
+    event: &Event,
+    record: &LoggedOp,
+    logs: &Collected,
+    trust: &[CommTrust],
+) -> InspectorPair {
     let origin = &logs.origins[record.origin as usize];
     let trusted = trust.iter().any(|t| t.trusted && t.comm_id == origin.comm_id);
     let exec = record.exec_us.filter(|_| trusted);
@@ -232,7 +293,9 @@ fn view_pair(rank: u32, event: &Event, record: &LoggedOp, logs: &Collected, trus
         kernel_ns: event.duration(),
         exec_time_us: record.exec_us,
         timing_source: Some(record.timing.label().to_owned()),
-        busbw_gbs: exec.zip(record.bytes).map(|(us, bytes)| busbw_gbs(record.op, bytes, origin.n_ranks, us)),
+        busbw_gbs: exec
+            .zip(record.bytes)
+            .map(|(us, bytes)| busbw_gbs(record.op, bytes, origin.n_ranks, us)),
     }
 }
 
@@ -241,7 +304,9 @@ fn give_sizes(all: &[(usize, Pair)], events: &mut [Vec<Event>], logs: &Collected
     for pairs in all.chunk_by(|a, b| a.0 == b.0 && a.1.event == b.1.event) {
         let (r, first) = pairs[0];
         let event = &mut events[r][first.event];
-        let sizes = pairs.iter().map(|(_, pair)| logs.ops[pair.record].bytes.filter(|_| !logs.ops[pair.record].p2p));
+        let sizes = pairs
+            .iter()
+            .map(|(_, pair)| logs.ops[pair.record].bytes.filter(|_| !logs.ops[pair.record].p2p));
         let sum = sizes.into_iter().try_fold(0_u64, |sum, bytes| sum.checked_add(bytes?));
         if let (None, Some(bytes)) = (event.bytes, sum) {
             (event.bytes, event.bytes_source) = (Some(bytes), Some(BytesSource::Inspector));

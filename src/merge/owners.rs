@@ -14,9 +14,12 @@ use crate::collectives::events::Event;
 /// the traces lack) goes to the rank that joined the communicator with its number; else to the one with whose kernels it agrees
 /// best, and among equals in order.
 pub fn owners(ranks: &[RankKernels], events: &[Vec<Event>], logs: &Collected) -> Vec<Vec<usize>> {
-    let claims: Vec<Vec<usize>> = ranks.iter().map(|rank| logs.of_process(rank.pid, rank.hostname.as_deref())).collect();
+    let claims: Vec<Vec<usize>> =
+        ranks.iter().map(|rank| logs.of_process(rank.pid, rank.hostname.as_deref())).collect();
     let mut claimants: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    claims.iter().enumerate().for_each(|(r, series)| series.iter().for_each(|&s| claimants.entry(s).or_default().push(r)));
+    claims.iter().enumerate().for_each(|(r, series)| {
+        series.iter().for_each(|&s| claimants.entry(s).or_default().push(r))
+    });
     let mut owned = vec![Vec::new(); ranks.len()];
     // Contested series by communicator, then by the origin that wrote them.
     let mut contested: BTreeMap<&str, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
@@ -25,7 +28,12 @@ pub fn owners(ranks: &[RankKernels], events: &[Vec<Event>], logs: &Collected) ->
             [only] => owned[*only].push(s),
             _ => {
                 let origin = logs.series[s].origin;
-                contested.entry(&logs.origins[origin].comm_id).or_default().entry(origin).or_default().push(s);
+                contested
+                    .entry(&logs.origins[origin].comm_id)
+                    .or_default()
+                    .entry(origin)
+                    .or_default()
+                    .push(s);
             }
         }
     }
@@ -51,8 +59,12 @@ fn share(
     for (&origin, series) in origins {
         let known = &logs.origins[origin];
         for &r in series.first().and_then(|s| claimants.get(s)).into_iter().flatten() {
-            let joined = ranks[r].comm_inits.iter().any(|init| init.rank == known.rank && logged_id(init.comm) == known.comm_id);
-            let agreement = if joined { u64::MAX } else { agreement(&ranks[r], &events[r], series, logs) };
+            let joined = ranks[r]
+                .comm_inits
+                .iter()
+                .any(|init| init.rank == known.rank && logged_id(init.comm) == known.comm_id);
+            let agreement =
+                if joined { u64::MAX } else { agreement(&ranks[r], &events[r], series, logs) };
             offers.push((std::cmp::Reverse(agreement), known.rank, r, origin));
         }
     }
@@ -71,7 +83,10 @@ fn share(
 fn agreement(rank: &RankKernels, events: &[Event], series: &[usize], logs: &Collected) -> u64 {
     let found = pair(rank, events, series, logs, None);
     let weight = |us: f64, kernel: f64| 1000.0 / (1.0 + (us - kernel).abs() / 10.0);
-    let one =
-        |p: &super::pair::Pair| logs.ops[p.record].exec_us.map_or(1.0, |us| 1.0 + weight(us, events[p.event].duration() as f64 / 1e3));
+    let one = |p: &super::pair::Pair| {
+        logs.ops[p.record]
+            .exec_us
+            .map_or(1.0, |us| 1.0 + weight(us, events[p.event].duration() as f64 / 1e3))
+    };
     found.pairs.iter().map(one).sum::<f64>() as u64
 }

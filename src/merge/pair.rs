@@ -76,7 +76,13 @@ mod why_record {
 
 /// Pairs the events of a rank with the records of `series` (indices into [`Collected::series`]). `shift_us` is how far other logs of its
 /// host were found to be ahead of their traces.
-pub fn pair(rank: &RankKernels, events: &[Event], series: &[usize], logs: &Collected, shift_us: Option<f64>) -> Found {
+pub fn pair(
+    rank: &RankKernels,
+    events: &[Event],
+    series: &[usize],
+    logs: &Collected,
+    shift_us: Option<f64>,
+) -> Found {
     let log = Log::new(series, logs);
     if log.series.is_empty() {
         return Found::default();
@@ -109,8 +115,15 @@ fn shift(events: &[Event], log: &Log<'_>, clock: Clock) -> Option<f64> {
         close >= MIN_CLOCK_PAIRS && (timed - close) as f64 <= MAX_DISAGREEING * timed as f64
     };
     // A record is written some time after its operation ended: the shortest delay is closest to the shift.
-    let delay = |p: &Pair| Some(log.logs.ops[p.record].written_us? as f64 - clock.end_us(&events[p.event])?);
-    by_series.values().filter(|pairs| certain(pairs)).flatten().filter_map(delay).min_by(f64::total_cmp)
+    let delay = |p: &Pair| {
+        Some(log.logs.ops[p.record].written_us? as f64 - clock.end_us(&events[p.event])?)
+    };
+    by_series
+        .values()
+        .filter(|pairs| certain(pairs))
+        .flatten()
+        .filter_map(delay)
+        .min_by(f64::total_cmp)
 }
 
 /// Pairs whose durations are close, and pairs with a duration by the GPU's timer.
@@ -134,7 +147,8 @@ impl<'a> Log<'a> {
         let series: Vec<&Series> = series.iter().map(|&s| &logs.series[s]).collect();
         let ops = || series.iter().flat_map(|s| &logs.ops[s.ops.clone()]);
         let passes = Passes::new(ops().filter_map(|op| op.written_us).collect());
-        let sequences = series.iter().map(|s| Sequence::new(&logs.ops[s.ops.clone()], &passes)).collect();
+        let sequences =
+            series.iter().map(|s| Sequence::new(&logs.ops[s.ops.clone()], &passes)).collect();
         let smallest = ops().filter_map(|op| op.bytes).min().unwrap_or(0);
         Log { logs, series, sequences, smallest }
     }
@@ -164,7 +178,12 @@ impl<'a> Log<'a> {
 /// A kernel as it is placed. `origin` is its place in its communicator, if that is known.
 fn block(events: &[Event], event: usize, clock: Clock, origin: Option<&Origin>) -> Block {
     let parts = parts(&events[event], origin).map(|(_, parts)| parts).unwrap_or_default();
-    Block { event, end_us: clock.end_us(&events[event]), duration_us: events[event].duration() as f64 / 1e3, parts }
+    Block {
+        event,
+        end_us: clock.end_us(&events[event]),
+        duration_us: events[event].duration() as f64 / 1e3,
+        parts,
+    }
 }
 
 /// One try to pair everything with a given clock.
@@ -182,7 +201,14 @@ struct Attempt<'a> {
 impl<'a> Attempt<'a> {
     fn run(events: &[Event], log: &'a Log<'a>, clock: Clock) -> Attempt<'a> {
         let why = vec![Some(why::NOWHERE); events.len()];
-        let mut attempt = Attempt { log, clock, pairs: Vec::new(), used: HashSet::new(), why, met: BTreeSet::new() };
+        let mut attempt = Attempt {
+            log,
+            clock,
+            pairs: Vec::new(),
+            used: HashSet::new(),
+            why,
+            met: BTreeSet::new(),
+        };
         attempt.known_communicators(events);
         attempt.unknown_communicators(events);
         attempt.leftovers(events);
@@ -207,22 +233,36 @@ impl<'a> Attempt<'a> {
                 // Sends and receives that are not tracked have no number either; collectives have.
                 (Ok((Kind::P2p, parts)), _) if log.ignores(&parts) => Some(why::TOO_SMALL),
                 (Ok((kind, _)), Some((comm, origin))) => {
-                    groups.entry((comm, kind)).or_default().push(block(events, e, self.clock, Some(origin)));
+                    groups.entry((comm, kind)).or_default().push(block(
+                        events,
+                        e,
+                        self.clock,
+                        Some(origin),
+                    ));
                     Some(why::NOWHERE)
                 }
             };
         }
         for ((comm, kind), blocks) in groups {
-            let own: Vec<usize> = (0..log.series.len()).filter(|&s| log.series[s].kind == kind && log.origin(s).comm_id == comm).collect();
+            let own: Vec<usize> = (0..log.series.len())
+                .filter(|&s| log.series[s].kind == kind && log.origin(s).comm_id == comm)
+                .collect();
             self.met.extend(&own);
             if own.is_empty() {
                 self.no_series(&blocks);
             } else if blocks.iter().all(|block| !block.parts.is_empty()) {
                 self.best_of(&blocks, &own);
                 let rank = origins.get(comm).map_or(0, |origin| i64::from(origin.rank));
-                let is_absent = |why: Option<&str>| why.is_some_and(|why| [why::LOST, why::BEFORE, why::AFTER].contains(&why));
-                let lost = blocks.iter().filter(|block| is_absent(self.why[block.event]) && events[block.event].works_only_with(rank));
-                lost.map(|block| block.event).collect::<Vec<_>>().into_iter().for_each(|e| self.why[e] = Some(why::SELF));
+                let is_absent = |why: Option<&str>| {
+                    why.is_some_and(|why| [why::LOST, why::BEFORE, why::AFTER].contains(&why))
+                };
+                let lost = blocks.iter().filter(|block| {
+                    is_absent(self.why[block.event]) && events[block.event].works_only_with(rank)
+                });
+                lost.map(|block| block.event)
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|e| self.why[e] = Some(why::SELF));
             }
         }
     }
@@ -238,13 +278,16 @@ impl<'a> Attempt<'a> {
             }
         }
         for (kind, members) in groups {
-            let own: Vec<usize> = (0..log.series.len()).filter(|&s| log.series[s].kind == kind).collect();
-            let blocks: Vec<Block> = members.into_iter().map(|e| block(events, e, self.clock, None)).collect();
+            let own: Vec<usize> =
+                (0..log.series.len()).filter(|&s| log.series[s].kind == kind).collect();
+            let blocks: Vec<Block> =
+                members.into_iter().map(|e| block(events, e, self.clock, None)).collect();
             self.met.extend(&own);
             if own.is_empty() {
                 self.no_series(&blocks);
             } else if kind != Kind::P2p {
-                let sequences: Vec<&Sequence<'_>> = own.iter().map(|&s| &log.sequences[s]).collect();
+                let sequences: Vec<&Sequence<'_>> =
+                    own.iter().map(|&s| &log.sequences[s]).collect();
                 for found in guess::communicators(&blocks, events, &sequences) {
                     self.accept(&found.blocks, own[found.sequence], found.placed);
                 }
@@ -254,14 +297,19 @@ impl<'a> Attempt<'a> {
 
     fn no_series(&mut self, blocks: &[Block]) {
         for block in blocks {
-            self.why[block.event] = Some(if self.log.ignores(&block.parts) { why::TOO_SMALL } else { why::NO_OPERATION });
+            self.why[block.event] = Some(if self.log.ignores(&block.parts) {
+                why::TOO_SMALL
+            } else {
+                why::NO_OPERATION
+            });
         }
     }
 
     /// Places blocks in the one of several series that they fit best.
     fn best_of(&mut self, blocks: &[Block], series: &[usize]) {
         let placed = series.iter().map(|&s| (s, place(blocks, &self.log.sequences[s])));
-        let best = placed.reduce(|best, other| if other.1.score > best.1.score { other } else { best });
+        let best =
+            placed.reduce(|best, other| if other.1.score > best.1.score { other } else { best });
         if let Some((s, placed)) = best {
             self.accept(blocks, s, placed);
         }
@@ -274,8 +322,13 @@ impl<'a> Attempt<'a> {
         for (block, outcome) in blocks.iter().zip(placed.outcomes) {
             self.why[block.event] = match outcome {
                 Outcome::Paired(records) => {
-                    let free: Vec<usize> = records.iter().map(|r| first + r).filter(|r| self.used.insert(*r)).collect();
-                    self.pairs.extend(free.iter().map(|&record| Pair { event: block.event, record }));
+                    let free: Vec<usize> = records
+                        .iter()
+                        .map(|r| first + r)
+                        .filter(|r| self.used.insert(*r))
+                        .collect();
+                    self.pairs
+                        .extend(free.iter().map(|&record| Pair { event: block.event, record }));
                     free.is_empty().then_some(why::UNSURE)
                 }
                 Outcome::Absent(_) if log.ignores(&block.parts) => Some(why::TOO_SMALL),
@@ -294,30 +347,52 @@ impl<'a> Attempt<'a> {
     /// What is left of both sides, where one kernel and one record fit nothing but each other.
     fn leftovers(&mut self, events: &[Event]) {
         let log = self.log;
-        let open = |why: &Option<&str>| why.is_some_and(|why| [why::NOWHERE, why::UNSURE, why::MISFIT].contains(&why));
+        let open = |why: &Option<&str>| {
+            why.is_some_and(|why| [why::NOWHERE, why::UNSURE, why::MISFIT].contains(&why))
+        };
         let lone: Vec<Lone> = (0..events.len())
             .filter(|&e| open(&self.why[e]))
             .map(|e| {
                 let block = block(events, e, self.clock, None);
                 let Event { op, members, bytes, .. } = events[e];
-                let op = if matches!(op, CommOp::AllToAll | CommOp::Gather | CommOp::Scatter) { CommOp::SendRecv } else { op };
-                let size = bytes.map_or(Size::Unknown, |bytes| if members == 1 { Size::Exactly(bytes) } else { Size::AtMost(bytes) });
+                let op = if matches!(op, CommOp::AllToAll | CommOp::Gather | CommOp::Scatter) {
+                    CommOp::SendRecv
+                } else {
+                    op
+                };
+                let size = bytes.map_or(Size::Unknown, |bytes| {
+                    if members == 1 { Size::Exactly(bytes) } else { Size::AtMost(bytes) }
+                });
                 Lone { event: e, end_us: block.end_us, duration_us: block.duration_us, op, size }
             })
             .collect();
         // Times and durations decide here, so the pairs so far have to speak for both.
         let (close, timed) = self.close(events, log.logs);
-        if lone.is_empty() || close == 0 || (timed - close) as f64 > MAX_DISAGREEING * timed as f64 {
+        if lone.is_empty() || close == 0 || (timed - close) as f64 > MAX_DISAGREEING * timed as f64
+        {
             return;
         }
         let mut free = Vec::new();
         for (series, sequence) in log.series.iter().zip(&log.sequences) {
-            let unused = series.ops.clone().zip(&sequence.ended).filter(|(index, _)| !self.used.contains(index));
-            free.extend(unused.map(|(index, ended)| Free { index, op: &log.logs.ops[index], ended: *ended }));
+            let unused = series
+                .ops
+                .clone()
+                .zip(&sequence.ended)
+                .filter(|(index, _)| !self.used.contains(index));
+            free.extend(unused.map(|(index, ended)| Free {
+                index,
+                op: &log.logs.ops[index],
+                ended: *ended,
+            }));
         }
         let belongs = |kernel: &Lone, op: &LoggedOp| {
             let comm = events[kernel.event].comm.map(logged_id);
-            comm.is_none_or(|comm| log.logs.origins.get(op.origin as usize).is_some_and(|origin| origin.comm_id == comm))
+            comm.is_none_or(|comm| {
+                log.logs
+                    .origins
+                    .get(op.origin as usize)
+                    .is_some_and(|origin| origin.comm_id == comm)
+            })
         };
         for (kernel, claim) in lone.iter().zip(unique(&lone, &free, belongs)) {
             match claim {
@@ -339,23 +414,35 @@ impl<'a> Attempt<'a> {
     /// True if hardly anything was found, or what was found does not agree: the clock may be wrong.
     fn is_poor(&self, events: &[Event], logs: &Collected) -> bool {
         let (close, timed) = self.close(events, logs);
-        let open = self.why.iter().flatten().filter(|why| [why::NOWHERE, why::UNSURE, why::BEFORE, why::AFTER].contains(why)).count();
+        let open = self
+            .why
+            .iter()
+            .flatten()
+            .filter(|why| [why::NOWHERE, why::UNSURE, why::BEFORE, why::AFTER].contains(why))
+            .count();
         close * 2 < timed || open * 2 > events.len() || self.is_untimely(events)
     }
 
     /// True if the times of most pairs contradict the clock.
     fn is_untimely(&self, events: &[Event]) -> bool {
-        let outside = |p: &Pair| Some(self.log.ended_of(p.record)?.outside(self.clock.end_us(&events[p.event])?));
+        let outside = |p: &Pair| {
+            Some(self.log.ended_of(p.record)?.outside(self.clock.end_us(&events[p.event])?))
+        };
         let untimely = self.pairs.iter().filter_map(outside).filter(|us| *us > UNTIMELY_US).count();
         untimely * 2 > self.pairs.len()
     }
 
     fn finish(self, rank: &RankKernels, log: &Log<'_>, clock: Clock) -> Found {
-        let mut found = Found { pairs: self.pairs, shift_us: (clock.shift_us != 0.0).then_some(clock.shift_us), ..Found::default() };
+        let mut found = Found {
+            pairs: self.pairs,
+            shift_us: (clock.shift_us != 0.0).then_some(clock.shift_us),
+            ..Found::default()
+        };
         for why in self.why.into_iter().flatten() {
             *found.alone.entry(why).or_default() += 1;
         }
-        let captured = rank.captured.and_then(|(first, last)| Some((clock.us(first)?, clock.us(last)?)));
+        let captured =
+            rank.captured.and_then(|(first, last)| Some((clock.us(first)?, clock.us(last)?)));
         for (s, (series, sequence)) in log.series.iter().zip(&log.sequences).enumerate() {
             let range = series.ops.clone();
             // Between the first and the last paired number; without pairs, only what certainly ran while the trace did.
@@ -372,7 +459,8 @@ impl<'a> Attempt<'a> {
             let alone = inside.iter().filter(|index| !self.used.contains(index)).count() as u64;
             found.in_capture += inside.len() as u64;
             if alone > 0 {
-                let why = if self.met.contains(&s) { why_record::ALONE } else { why_record::NO_KERNEL };
+                let why =
+                    if self.met.contains(&s) { why_record::ALONE } else { why_record::NO_KERNEL };
                 *found.records_alone.entry(why).or_default() += alone;
             }
         }

@@ -14,7 +14,8 @@ pub mod why {
     pub const SELF: &str = "sends to the rank itself only, which are not logged";
     pub const NO_COMMUNICATOR: &str = "the log has no record of its communicator";
     pub const NO_OPERATION: &str = "the log has no record of its operation on its communicator";
-    pub const TOO_SMALL: &str = "below the minimum size of Inspector (NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)";
+    pub const TOO_SMALL: &str =
+        "below the minimum size of Inspector (NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)";
     pub const BEFORE: &str = "before the first record of its communicator and operation";
     pub const AFTER: &str = "after the last record of its communicator and operation";
     pub const LOST: &str = "the record with its number is missing (lost)";
@@ -35,7 +36,8 @@ pub fn parts(event: &Event, origin: Option<&Origin>) -> Result<(Kind, Vec<Part>)
     if event.name == NameId::NONE {
         return Err(why::COPIES);
     }
-    let part = |op, count: usize, size| Part { op, count: u32::try_from(count).unwrap_or(u32::MAX), size };
+    let part =
+        |op, count: usize, size| Part { op, count: u32::try_from(count).unwrap_or(u32::MAX), size };
     let whole = event.bytes.map_or(Size::Unknown, Size::Exactly);
     let shared = event.bytes.map_or(Size::Unknown, Size::AtMost);
     match event.op {
@@ -44,7 +46,10 @@ pub fn parts(event: &Event, origin: Option<&Origin>) -> Result<(Kind, Vec<Part>)
         // What a rank sends to itself has a number, but no record: it is among the parts, and its record is never there.
         CommOp::SendRecv => {
             let size = if event.members == 1 { whole } else { shared };
-            let parts = [part(CommOp::Send, event.sends as usize, size), part(CommOp::Recv, event.receives as usize, size)];
+            let parts = [
+                part(CommOp::Send, event.sends as usize, size),
+                part(CommOp::Recv, event.receives as usize, size),
+            ];
             Ok((Kind::P2p, parts.into_iter().filter(|part| part.count > 0).collect()))
         }
         CommOp::AllToAll => {

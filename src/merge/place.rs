@@ -121,15 +121,23 @@ impl Block {
         if part.op != op.op || !part.size.allows(op.bytes) {
             return None;
         }
-        let size = if matches!(part.size, Size::Exactly(_)) && op.bytes.is_some() { SAME_SIZE } else { 0.0 };
+        let size = if matches!(part.size, Size::Exactly(_)) && op.bytes.is_some() {
+            SAME_SIZE
+        } else {
+            0.0
+        };
         let time = match self.end_us {
             // Without a pass before its own, a record may be of any time before.
-            Some(end) if ended.after == f64::NEG_INFINITY => TIME_OUTSIDE * lateness(ended.outside(end)),
+            Some(end) if ended.after == f64::NEG_INFINITY => {
+                TIME_OUTSIDE * lateness(ended.outside(end))
+            }
             Some(end) => TIME_INSIDE + (TIME_OUTSIDE - TIME_INSIDE) * lateness(ended.outside(end)),
             None => 0.0,
         };
-        let duration =
-            op.exec_us.filter(|_| op.is_gpu_timed()).map_or(0.0, |us| 1.0 / (1.0 + ((us - self.duration_us) / CLOSE_US).powi(2)));
+        let duration = op
+            .exec_us
+            .filter(|_| op.is_gpu_timed())
+            .map_or(0.0, |us| 1.0 / (1.0 + ((us - self.duration_us) / CLOSE_US).powi(2)));
         Some(size + time + duration)
     }
 }
@@ -137,7 +145,11 @@ impl Block {
 /// From 0 (on time) to 1 (late in full).
 fn lateness(us: f64) -> f64 {
     // Most kernels are on time, and logarithms are slow.
-    if us <= 0.0 { 0.0 } else { ((us / PROMPT_US).ln_1p() / (LATE_US / PROMPT_US).ln_1p()).min(1.0) }
+    if us <= 0.0 {
+        0.0
+    } else {
+        ((us / PROMPT_US).ln_1p() / (LATE_US / PROMPT_US).ln_1p()).min(1.0)
+    }
 }
 
 /// A series of records in order of their numbers.
@@ -197,7 +209,8 @@ impl<'a> Sequence<'a> {
     /// Calls `each` for the records that can be of a kernel: by its time, or where that is not known by its duration; with their fit.
     fn candidates(&self, block: &Block, mut each: impl FnMut(usize, f64)) {
         let mut look = |i: usize| {
-            let fits = block.parts.iter().filter_map(|part| block.fit(part, &self.ops[i], self.ended[i]));
+            let fits =
+                block.parts.iter().filter_map(|part| block.fit(part, &self.ops[i], self.ended[i]));
             let best = fits.fold(0.0, f64::max);
             if best > 0.0 {
                 each(i, best);
@@ -215,7 +228,8 @@ impl<'a> Sequence<'a> {
                 let us = |i: &u32| self.ops[*i as usize].exec_us.unwrap_or(0.0);
                 let index = self.by_duration();
                 let first = index.partition_point(|i| us(i) < block.duration_us - VOTE_US);
-                let near = index[first..].iter().take_while(|i| us(i) <= block.duration_us + VOTE_US);
+                let near =
+                    index[first..].iter().take_while(|i| us(i) <= block.duration_us + VOTE_US);
                 near.for_each(|&i| look(i as usize));
             }
         }
@@ -223,8 +237,11 @@ impl<'a> Sequence<'a> {
 
     fn by_duration(&self) -> &[u32] {
         self.by_duration.get_or_init(|| {
-            let timed = |i: &u32| self.ops[*i as usize].exec_us.is_some() && self.ops[*i as usize].is_gpu_timed();
-            let mut index: Vec<u32> = (0..u32::try_from(self.len).unwrap_or(u32::MAX)).filter(timed).collect();
+            let timed = |i: &u32| {
+                self.ops[*i as usize].exec_us.is_some() && self.ops[*i as usize].is_gpu_timed()
+            };
+            let mut index: Vec<u32> =
+                (0..u32::try_from(self.len).unwrap_or(u32::MAX)).filter(timed).collect();
             let us = |i: u32| self.ops[i as usize].exec_us.unwrap_or(0.0);
             index.sort_unstable_by(|&a, &b| us(a).total_cmp(&us(b)).then(a.cmp(&b)));
             index
@@ -241,7 +258,11 @@ impl<'a> Sequence<'a> {
                 break;
             }
             let fitting = block.parts.iter().zip(&mut left).filter(|(_, left)| **left > 0);
-            let found = fitting.filter_map(|(part, left)| Some((block.fit(part, &self.ops[i], self.ended[i])?, left))).next();
+            let found = fitting
+                .filter_map(|(part, left)| {
+                    Some((block.fit(part, &self.ops[i], self.ended[i])?, left))
+                })
+                .next();
             each(
                 i,
                 found.map(|(fit, left)| {
@@ -260,7 +281,8 @@ impl<'a> Sequence<'a> {
 
     /// True if a record has the duration of the kernel, its time, or the size that not all have; or says nothing about the first.
     fn is_like(&self, block: &Block, i: usize) -> bool {
-        let is_sized = self.sizes_vary && block.parts.iter().any(|part| matches!(part.size, Size::Exactly(_)));
+        let is_sized =
+            self.sizes_vary && block.parts.iter().any(|part| matches!(part.size, Size::Exactly(_)));
         is_sized
             || self.delta_us(block, i).is_none_or(|us| us <= SAME_US)
             || block.end_us.is_some_and(|end| self.ended[i].outside(end) <= PROMPT_US)
@@ -341,7 +363,11 @@ pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
     let score = |i: usize, offset: i64| sequence.score(&blocks[i], first(i, offset), chance.mean);
     // The best of n sums of random numbers lies about this many of their standard deviations above the mean. Where all offsets are followed,
     // each is seen beside the others, and none needs to be feared unseen.
-    let luck = if tried > offsets.len() { (2.0 * (tried as f64 * blocks.len() as f64).ln()).sqrt() } else { 0.0 };
+    let luck = if tried > offsets.len() {
+        (2.0 * (tried as f64 * blocks.len() as f64).ln()).sqrt()
+    } else {
+        0.0
+    };
     let way = best_way(blocks.len(), &offsets, score);
     let mut start = 0;
     for run in way.chunk_by(|a, b| a == b) {
@@ -353,7 +379,8 @@ pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
         let root = (own.iter().map(|(records, _)| records.len()).sum::<usize>() as f64).sqrt();
         let margin = MARGIN + MARGIN * root;
         // Nothing is an alternative, too, and so is luck.
-        let fit: f64 = range.clone().map(|i| sequence.score(&blocks[i], first(i, offset), 0.0)).sum();
+        let fit: f64 =
+            range.clone().map(|i| sequence.score(&blocks[i], first(i, offset), 0.0)).sum();
         let total = |offset: i64| range.clone().map(|i| score(i, offset)).sum::<f64>();
         let beyond_chance = total(offset);
         if fit < margin || beyond_chance < luck * chance.deviation * root {
@@ -367,12 +394,20 @@ pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
         let close = deltas.iter().filter(|us| **us <= SAME_US).count();
         let strict = close > 0 && close as f64 >= MOSTLY * deltas.len() as f64;
         placed.score += fit;
-        let rivals: Vec<i64> = offsets.iter().copied().filter(|&other| other != offset && total(other) > enough).collect();
+        let rivals: Vec<i64> = offsets
+            .iter()
+            .copied()
+            .filter(|&other| other != offset && total(other) > enough)
+            .collect();
         for (i, (records, misfits)) in range.zip(own) {
             placed.outcomes[i] = match (records.is_empty(), misfits) {
                 // Another offset does no harm where it means the same records.
                 _ if rivals.iter().any(|&other| found(i, other).0 != records) => Outcome::Unsure,
-                (false, _) if strict && !records.iter().any(|&r| sequence.is_like(&blocks[i], r)) => Outcome::Misfit,
+                (false, _)
+                    if strict && !records.iter().any(|&r| sequence.is_like(&blocks[i], r)) =>
+                {
+                    Outcome::Misfit
+                }
                 (false, _) => Outcome::Paired(records),
                 (true, 0) => Outcome::Absent(first(i, offset)),
                 (true, _) => Outcome::Misfit,
@@ -384,7 +419,10 @@ pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
 
 /// How far the durations by the GPU's timer are from those of the kernels, microseconds.
 fn deltas(blocks: &[Block], records: &[(Vec<usize>, usize)], sequence: &Sequence<'_>) -> Vec<f64> {
-    let pairs = blocks.iter().zip(records).flat_map(|(block, (records, _))| records.iter().map(move |&r| (block, r)));
+    let pairs = blocks
+        .iter()
+        .zip(records)
+        .flat_map(|(block, (records, _))| records.iter().map(move |&r| (block, r)));
     pairs.filter_map(|(block, r)| sequence.delta_us(block, r)).collect()
 }
 
@@ -397,7 +435,12 @@ struct Chance {
 
 impl Chance {
     /// From the offsets other than the best: those that were found, and some all over the sequence. The worse for the best counts.
-    fn of(blocks: &[Block], offsets: &[i64], sequence: &Sequence<'_>, first: impl Fn(usize, i64) -> i64) -> Chance {
+    fn of(
+        blocks: &[Block],
+        offsets: &[i64],
+        sequence: &Sequence<'_>,
+        first: impl Fn(usize, i64) -> i64,
+    ) -> Chance {
         let fits = |&offset: &i64| {
             let mut fits = Vec::new();
             for (i, block) in blocks.iter().enumerate() {
@@ -405,20 +448,27 @@ impl Chance {
             }
             fits
         };
-        let mut found: Vec<(f64, i64)> = offsets.iter().map(|offset| (fits(offset).iter().sum(), *offset)).collect();
+        let mut found: Vec<(f64, i64)> =
+            offsets.iter().map(|offset| (fits(offset).iter().sum(), *offset)).collect();
         found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         let best = found.pop().map(|(_, offset)| offset);
         let (low, high) = sequence.bounds().unwrap_or((0, 0));
         let step = ((high - low) / SAMPLED).max(1);
-        let spread = (0..SAMPLED).map(|i| low.saturating_add(i * step)).filter(|offset| *offset <= high && Some(*offset) != best);
+        let spread = (0..SAMPLED)
+            .map(|i| low.saturating_add(i * step))
+            .filter(|offset| *offset <= high && Some(*offset) != best);
         let of = |offsets: Vec<i64>| {
-            let fits: Vec<Vec<f64>> = offsets.iter().map(fits).filter(|fits| !fits.is_empty()).collect();
+            let fits: Vec<Vec<f64>> =
+                offsets.iter().map(fits).filter(|fits| !fits.is_empty()).collect();
             let means: Vec<f64> = fits.iter().filter_map(|fits| stats::mean(fits)).collect();
-            let variance = |(fits, mean): (&Vec<f64>, &f64)| stats::mean(&fits.iter().map(|fit| (fit - mean).powi(2)).collect::<Vec<_>>());
+            let variance = |(fits, mean): (&Vec<f64>, &f64)| {
+                stats::mean(&fits.iter().map(|fit| (fit - mean).powi(2)).collect::<Vec<_>>())
+            };
             let variances: Vec<f64> = fits.iter().zip(&means).filter_map(variance).collect();
             (stats::median(&means).unwrap_or(0.0), stats::median(&variances).unwrap_or(0.0).sqrt())
         };
-        let (found, spread) = (of(found.into_iter().map(|(_, offset)| offset).collect()), of(spread.collect()));
+        let (found, spread) =
+            (of(found.into_iter().map(|(_, offset)| offset).collect()), of(spread.collect()));
         Chance { mean: found.0.max(spread.0).max(0.0), deviation: found.1.max(spread.1) }
     }
 }
@@ -459,7 +509,11 @@ fn search(blocks: &[Block], firsts: &[i64], sequence: &Sequence<'_>) -> Search {
             // Which of the kernel's numbers the record has is not known.
             for position in 0..width {
                 let offset = (sequence.number(i) - position).saturating_sub(firsts[voter]);
-                let weight = if is_crowd { neighbours(blocks, firsts, sequence, voter, offset, mean) } else { fit / width as f64 };
+                let weight = if is_crowd {
+                    neighbours(blocks, firsts, sequence, voter, offset, mean)
+                } else {
+                    fit / width as f64
+                };
                 if weight > 0.0 {
                     *votes.entry(offset).or_default() += weight;
                 }
@@ -477,7 +531,14 @@ fn search(blocks: &[Block], firsts: &[i64], sequence: &Sequence<'_>) -> Search {
 
 /// How much better than `usual` the kernels after a voter fit at its offset: among many records that fit one kernel, few fit it with its
 /// neighbours. Gives up early where they do not.
-fn neighbours(blocks: &[Block], firsts: &[i64], sequence: &Sequence<'_>, voter: usize, offset: i64, usual: f64) -> f64 {
+fn neighbours(
+    blocks: &[Block],
+    firsts: &[i64],
+    sequence: &Sequence<'_>,
+    voter: usize,
+    offset: i64,
+    usual: f64,
+) -> f64 {
     let from = voter.min(blocks.len().saturating_sub(NEIGHBOURS));
     let mut sum = 0.0;
     for (block, first) in blocks.iter().zip(firsts).skip(from).take(NEIGHBOURS) {
@@ -513,7 +574,8 @@ fn best_way(n: usize, offsets: &[i64], score: impl Fn(usize, i64) -> f64) -> Vec
             best[k] = value + score(i, offsets[k]);
         }
     }
-    let mut at = (0..width).max_by(|&a, &b| best[a].total_cmp(&best[b]).then(b.cmp(&a))).unwrap_or(0);
+    let mut at =
+        (0..width).max_by(|&a, &b| best[a].total_cmp(&best[b]).then(b.cmp(&a))).unwrap_or(0);
     let mut way = vec![0; n];
     for i in (0..n).rev() {
         way[i] = at;
@@ -550,7 +612,8 @@ mod tests {
     // after     0  4  2   8         earliest to come 0  2  2   8
     #[test]
     fn bounds_in_order_hold_those_that_are_not() {
-        let ended = [(0.0, 5.0), (4.0, 9.0), (2.0, 7.0), (8.0, 12.0)].map(|(after, by)| Ended { after, by });
+        let ended = [(0.0, 5.0), (4.0, 9.0), (2.0, 7.0), (8.0, 12.0)]
+            .map(|(after, by)| Ended { after, by });
         let bounds: Vec<(f64, f64)> = envelope(&ended).iter().map(|e| (e.after, e.by)).collect();
         assert_eq!(bounds, [(0.0, 5.0), (2.0, 9.0), (2.0, 9.0), (8.0, 12.0)]);
     }
@@ -559,7 +622,12 @@ mod tests {
     // written     500  10,200   20,200   30,200          numbers 7, 8, 9, 10
     #[test]
     fn one_offset_places_all_kernels() {
-        let ops = [record(7, 400.0, 500), record(8, 97.0, 10_200), record(9, 247.0, 20_200), record(10, 172.0, 30_200)];
+        let ops = [
+            record(7, 400.0, 500),
+            record(8, 97.0, 10_200),
+            record(9, 247.0, 20_200),
+            record(10, 172.0, 30_200),
+        ];
         let passes = Passes::new(ops.iter().filter_map(|op| op.written_us).collect());
         let blocks = [block(10_000.0, 100.0), block(20_000.0, 250.0), block(30_000.0, 175.0)];
         let placed = place(&blocks, &Sequence::new(&ops, &passes));
@@ -567,13 +635,19 @@ mod tests {
         // The record in between was lost: its number says so.
         let ops = [ops[0].clone(), ops[1].clone(), ops[3].clone()];
         let placed = place(&blocks, &Sequence::new(&ops, &passes));
-        assert_eq!(placed.outcomes, [Outcome::Paired(vec![1]), Outcome::Absent(9), Outcome::Paired(vec![2])]);
+        assert_eq!(
+            placed.outcomes,
+            [Outcome::Paired(vec![1]), Outcome::Absent(9), Outcome::Paired(vec![2])]
+        );
     }
 
     #[test]
     fn nothing_has_no_place() {
         let sequence = Sequence::new(&[], &Passes::default());
-        assert_eq!((sequence.bounds(), place(&[block(1.0, 1.0)], &sequence).outcomes), (None, vec![Outcome::Nowhere]));
+        assert_eq!(
+            (sequence.bounds(), place(&[block(1.0, 1.0)], &sequence).outcomes),
+            (None, vec![Outcome::Nowhere])
+        );
         let ops = [record(7, 400.0, 500)];
         assert!(place(&[], &Sequence::new(&ops, &Passes::default())).outcomes.is_empty());
     }

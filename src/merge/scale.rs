@@ -69,13 +69,21 @@ fn logs(records: u64, range: u64, dump_us: i64) -> Collected {
 fn check(epoch_ns: Option<i64>, known: bool, records: u64, range: u64, dump_us: i64) {
     let logs = logs(records, range, dump_us);
     let first = records / 10 * 9;
-    let rank = RankKernels { pid: 7, hostname: Some("node0".to_owned()), epoch_ns, ..RankKernels::default() };
-    let mut events = vec![(first..first + KERNELS).map(|sn| event(sn, range, known)).collect::<Vec<_>>()];
+    let rank = RankKernels {
+        pid: 7,
+        hostname: Some("node0".to_owned()),
+        epoch_ns,
+        ..RankKernels::default()
+    };
+    let mut events =
+        vec![(first..first + KERNELS).map(|sn| event(sn, range, known)).collect::<Vec<_>>()];
     let began = Instant::now();
     let merged = merge(&[rank], &mut events, &logs);
     let lost = (first..first + KERNELS).filter(|sn| sn % 97 == 0).count() as u64;
     assert_eq!(merged.view.ranks[0].paired, KERNELS - lost);
-    assert!(merged.view.pairs.iter().all(|pair| pair.sn == Some((pair.start_ns / 1_000_000) as u64)));
+    assert!(
+        merged.view.pairs.iter().all(|pair| pair.sn == Some((pair.start_ns / 1_000_000) as u64))
+    );
     assert_eq!(merged.view.unmatched.values().sum::<u64>(), lost);
     assert_eq!(merged.view.ranks[0].records_in_capture, KERNELS - lost);
     // Hours, if every kernel met every record.

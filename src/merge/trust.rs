@@ -64,7 +64,8 @@ pub fn trust(all: &[(usize, Pair)], events: &[Vec<Event>], logs: &Collected) -> 
         disagreeing: seen.disagreeing,
         disagreeing_by_host: seen.by_host,
         duration_delta_us: spread_us(&seen.deltas),
-        trusted: !seen.deltas.is_empty() && seen.disagreeing as f64 <= MAX_DISAGREEING * seen.deltas.len() as f64,
+        trusted: !seen.deltas.is_empty()
+            && seen.disagreeing as f64 <= MAX_DISAGREEING * seen.deltas.len() as f64,
     };
     by_comm.into_iter().map(verdict).collect()
 }

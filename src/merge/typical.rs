@@ -26,7 +26,11 @@ type Key<'a> = (&'a str, CommOp);
 pub fn captured(all: &[(usize, Pair)], logs: &Collected) -> Vec<Captured> {
     let series = series(logs);
     let one = |((comm, op), (first, last)): (Key<'_>, (u64, u64))| {
-        let logged = series.get(&(comm, op)).into_iter().flatten().flat_map(|ops| ops.iter().filter_map(|op| op.sn));
+        let logged = series
+            .get(&(comm, op))
+            .into_iter()
+            .flatten()
+            .flat_map(|ops| ops.iter().filter_map(|op| op.sn));
         let (low, high) = logged.fold((first, last), |(low, high), sn| (low.min(sn), high.max(sn)));
         Captured {
             comm_id: comm.to_owned(),
@@ -45,7 +49,10 @@ fn series(logs: &Collected) -> BTreeMap<Key<'_>, Vec<&[LoggedOp]>> {
     let mut by_key: BTreeMap<Key<'_>, Vec<&[LoggedOp]>> = BTreeMap::new();
     for series in &logs.series {
         if let Kind::Coll(op) = series.kind {
-            by_key.entry((&logs.origins[series.origin].comm_id, op)).or_default().push(&logs.ops[series.ops.clone()]);
+            by_key
+                .entry((&logs.origins[series.origin].comm_id, op))
+                .or_default()
+                .push(&logs.ops[series.ops.clone()]);
         }
     }
     by_key
@@ -56,7 +63,9 @@ fn covered<'a>(all: &[(usize, Pair)], logs: &'a Collected) -> BTreeMap<Key<'a>, 
     for (_, pair) in all {
         let record = &logs.ops[pair.record];
         if let (Some(sn), false) = (record.sn, record.p2p) {
-            let range = ranges.entry((&logs.origins[record.origin as usize].comm_id, record.op)).or_insert((sn, sn));
+            let range = ranges
+                .entry((&logs.origins[record.origin as usize].comm_id, record.op))
+                .or_insert((sn, sn));
             *range = (range.0.min(sn), range.1.max(sn));
         }
     }
@@ -83,18 +92,39 @@ struct Side {
 /// One operation counts once: its time is the shortest over the ranks that logged it, its wait the longest minus the shortest. An
 /// operation that fewer ranks logged than others of its kind does not compare with them and is left out.
 pub fn typical(all: &[(usize, Pair)], logs: &Collected, trust: &[CommTrust]) -> Vec<Typical> {
-    let trusted: BTreeSet<&str> = trust.iter().filter(|t| t.trusted).map(|t| t.comm_id.as_str()).collect();
+    let trusted: BTreeSet<&str> =
+        trust.iter().filter(|t| t.trusted).map(|t| t.comm_id.as_str()).collect();
     let series = series(logs);
     let mut list = Vec::new();
-    for (key, (first, last)) in covered(all, logs).into_iter().filter(|((comm, _), _)| trusted.contains(comm)) {
-        let n_ranks = logs.origins.iter().find(|origin| origin.comm_id == key.0).map_or(0, |origin| origin.n_ranks);
-        let records = series.get(&key).into_iter().flatten().copied().flatten().filter(|op| op.is_gpu_timed());
-        let mut logged: Vec<Logged> = records.filter_map(|op| Some(Logged { bytes: op.bytes?, sn: op.sn?, us: op.exec_us? })).collect();
+    for (key, (first, last)) in
+        covered(all, logs).into_iter().filter(|((comm, _), _)| trusted.contains(comm))
+    {
+        let n_ranks = logs
+            .origins
+            .iter()
+            .find(|origin| origin.comm_id == key.0)
+            .map_or(0, |origin| origin.n_ranks);
+        let records = series
+            .get(&key)
+            .into_iter()
+            .flatten()
+            .copied()
+            .flatten()
+            .filter(|op| op.is_gpu_timed());
+        let mut logged: Vec<Logged> = records
+            .filter_map(|op| Some(Logged { bytes: op.bytes?, sn: op.sn?, us: op.exec_us? }))
+            .collect();
         logged.sort_by_key(|op| (op.bytes, op.sn));
-        let ranks = logged.chunk_by(|a, b| (a.bytes, a.sn) == (b.bytes, b.sn)).map(<[Logged]>::len).max().unwrap_or(0);
+        let ranks = logged
+            .chunk_by(|a, b| (a.bytes, a.sn) == (b.bytes, b.sn))
+            .map(<[Logged]>::len)
+            .max()
+            .unwrap_or(0);
         for size in logged.chunk_by(|a, b| a.bytes == b.bytes) {
             let mut sides = [Side::default(), Side::default()];
-            for operation in size.chunk_by(|a, b| a.sn == b.sn).filter(|operation| operation.len() == ranks) {
+            for operation in
+                size.chunk_by(|a, b| a.sn == b.sn).filter(|operation| operation.len() == ranks)
+            {
                 let shortest = operation.iter().map(|op| op.us).fold(f64::INFINITY, f64::min);
                 let longest = operation.iter().map(|op| op.us).fold(0.0, f64::max);
                 let side = &mut sides[usize::from((first..=last).contains(&operation[0].sn))];
@@ -113,20 +143,30 @@ pub fn typical(all: &[(usize, Pair)], logs: &Collected, trust: &[CommTrust]) -> 
     list
 }
 
-fn compared((comm, op): Key<'_>, bytes: u64, (ranks, n_ranks): (usize, u32), inside: &Side, rest: &Side) -> Typical {
+fn compared(
+    (comm, op): Key<'_>,
+    bytes: u64,
+    (ranks, n_ranks): (usize, u32),
+    inside: &Side,
+    rest: &Side,
+) -> Typical {
     let enough = inside.busbw.len() >= MIN_CAPTURED && rest.busbw.len() >= MIN_REST;
     let (busbw, rest_busbw) = (stats::median(&inside.busbw), stats::median(&rest.busbw));
     let (wait, rest_wait) = (stats::median(&inside.wait), stats::median(&rest.wait));
     let whole = stats::median(&inside.time).unwrap_or(0.0);
-    let verdict = busbw.zip(rest_busbw).filter(|_| enough).map(|(own, other)| match differs(own, other, &rest.busbw, other) {
-        true if own < other => "slower",
-        true => "faster",
-        false => "typical",
+    let verdict = busbw.zip(rest_busbw).filter(|_| enough).map(|(own, other)| {
+        match differs(own, other, &rest.busbw, other) {
+            true if own < other => "slower",
+            true => "faster",
+            false => "typical",
+        }
     });
-    let wait_verdict = wait.zip(rest_wait).filter(|_| enough).map(|(own, other)| match differs(own, other, &rest.wait, whole) {
-        true if own < other => "shorter",
-        true => "longer",
-        false => "typical",
+    let wait_verdict = wait.zip(rest_wait).filter(|_| enough).map(|(own, other)| {
+        match differs(own, other, &rest.wait, whole) {
+            true if own < other => "shorter",
+            true => "longer",
+            false => "typical",
+        }
     });
     Typical {
         comm_id: comm.to_owned(),
@@ -144,24 +184,37 @@ fn compared((comm, op): Key<'_>, bytes: u64, (ranks, n_ranks): (usize, u32), ins
         rest_wait_us: rest_wait,
         verdict: verdict.map(str::to_owned),
         wait_verdict: wait_verdict.map(str::to_owned),
-        reason: (!enough).then(|| format!("fewer than {MIN_CAPTURED} captured or {MIN_REST} other operations of this size")),
+        reason: (!enough).then(|| {
+            format!(
+                "fewer than {MIN_CAPTURED} captured or {MIN_REST} other operations of this size"
+            )
+        }),
     }
 }
 
 /// True if the median `own` lies beside the values of the rest, whose median is `other`, by more than a share of `whole`.
 fn differs(own: f64, other: f64, rest: &[f64], whole: f64) -> bool {
     let distance = (own - other).abs();
-    distance > SHARE * whole && distance > DEVIATIONS * stats::scaled_mad(rest).unwrap_or(f64::INFINITY)
+    distance > SHARE * whole
+        && distance > DEVIATIONS * stats::scaled_mad(rest).unwrap_or(f64::INFINITY)
 }
 
 /// How much longer the slowest channel of an operation works than the mean of its channels, from verbose records whose times can be
 /// trusted. `None` without an operation that is long enough.
-pub fn channels(all: &[(usize, Pair)], logs: &Collected, trust: &[CommTrust]) -> Option<ChannelImbalance> {
+pub fn channels(
+    all: &[(usize, Pair)],
+    logs: &Collected,
+    trust: &[CommTrust],
+) -> Option<ChannelImbalance> {
     let mut ratios = Vec::new();
     let mut most = 0;
     for (_, pair) in all {
         let record = &logs.ops[pair.record];
-        let Some(verbose) = record.verbose.as_ref().filter(|v| v.channels > 1 && v.mean_us >= MIN_CHANNEL_US) else { continue };
+        let Some(verbose) =
+            record.verbose.as_ref().filter(|v| v.channels > 1 && v.mean_us >= MIN_CHANNEL_US)
+        else {
+            continue;
+        };
         let comm = &logs.origins[record.origin as usize].comm_id;
         if trust.iter().any(|t| t.trusted && t.comm_id == *comm) {
             most = most.max(verbose.channels);

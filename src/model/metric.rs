@@ -165,8 +165,13 @@ impl Metric {
 }
 
 /// The parts that add up to a step exactly: compute, exposed communication, exposed copies, graphs of unknown class, idle.
-pub const PARTS: [Metric; 5] =
-    [Metric::ComputeNs, Metric::ExposedCommNs, Metric::ExposedCopyNs, Metric::UnclassifiedExposedNs, Metric::IdleNs];
+pub const PARTS: [Metric; 5] = [
+    Metric::ComputeNs,
+    Metric::ExposedCommNs,
+    Metric::ExposedCopyNs,
+    Metric::UnclassifiedExposedNs,
+    Metric::IdleNs,
+];
 
 /// One number for each metric, `None` where it was not measured.
 #[derive(Debug, Clone, PartialEq)]

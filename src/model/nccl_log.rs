@@ -99,11 +99,15 @@ impl CommKey {
     /// A number that stands for the key in those of its splits: nesting the keys would let a hostile log nest without end.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mix = |values: [u64; 3]| {
-            values.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, v| (hash ^ v).wrapping_mul(0x0100_0000_01b3).rotate_left(23))
+            values.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, v| {
+                (hash ^ v).wrapping_mul(0x0100_0000_01b3).rotate_left(23)
+            })
         };
         match *self {
             CommKey::Id(id) => id,
-            CommKey::Split(parent, number, color) => mix([parent, number.map_or(u64::MAX, u64::from), color as u64]),
+            CommKey::Split(parent, number, color) => {
+                mix([parent, number.map_or(u64::MAX, u64::from), color as u64])
+            }
             CommKey::Unnamed(ranks, nth) => mix([u64::from(ranks), nth as u64, 0]),
         }
     }

@@ -255,8 +255,12 @@ mod tests {
     #[test]
     fn bandwidths_equal_those_that_the_plugins_readme_prints() {
         // README sample of the plugin: AllReduce of 17179869184 bytes on 8 ranks in 61974 us.
-        assert!((algbw_gbs(CommOp::AllReduce, 17_179_869_184, 8, 61_974.0) - 277.210914).abs() < 5e-7);
-        assert!((busbw_gbs(CommOp::AllReduce, 17_179_869_184, 8, 61_974.0) - 485.119099).abs() < 5e-7);
+        assert!(
+            (algbw_gbs(CommOp::AllReduce, 17_179_869_184, 8, 61_974.0) - 277.210914).abs() < 5e-7
+        );
+        assert!(
+            (busbw_gbs(CommOp::AllReduce, 17_179_869_184, 8, 61_974.0) - 485.119099).abs() < 5e-7
+        );
         // AllGather of 2097152 bytes a rank on 8 ranks in 539 us, from a log of 2.28.9.
         assert!((algbw_gbs(CommOp::AllGather, 2_097_152, 8, 539.0) - 31.126560).abs() < 5e-7);
         assert!((busbw_gbs(CommOp::AllGather, 2_097_152, 8, 539.0) - 27.235740).abs() < 5e-7);

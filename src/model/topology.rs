@@ -31,7 +31,9 @@ impl PathClass {
             "SYS" | "SOC" => PathClass::Sys,
             _ => {
                 let links = cell.strip_prefix("NV")?;
-                PathClass::NvLink(links.parse().ok().filter(|_| links.bytes().all(|b| b.is_ascii_digit()))?)
+                PathClass::NvLink(
+                    links.parse().ok().filter(|_| links.bytes().all(|b| b.is_ascii_digit()))?,
+                )
             }
         })
     }

@@ -85,7 +85,11 @@ impl CommOp {
     /// The operation that a name means, in any of the spellings of NCCL, its Inspector and its kernels
     /// (`ncclAllReduce`, `AlltoAll`, `All2All`, `_ALLGATHER`, ...).
     pub fn parse(name: &str) -> Option<CommOp> {
-        let key: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+        let key: String = name
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .map(|c| c.to_ascii_lowercase())
+            .collect();
         Some(match key.strip_prefix("nccl").unwrap_or(&key) {
             "allreduce" => CommOp::AllReduce,
             "allgather" | "allgatherv" => CommOp::AllGather,
@@ -104,13 +108,23 @@ impl CommOp {
 
     /// True where all ranks leave together, so that the shortest duration is the transfer (metrics definition, section 6).
     pub fn leaves_together(self) -> bool {
-        matches!(self, CommOp::AllReduce | CommOp::AllGather | CommOp::ReduceScatter | CommOp::AllToAll)
+        matches!(
+            self,
+            CommOp::AllReduce | CommOp::AllGather | CommOp::ReduceScatter | CommOp::AllToAll
+        )
     }
 
     /// True where the payload is that of one rank (AllGather, ReduceScatter, Gather, Scatter) or of one peer (AllToAll),
     /// so that the whole array is `n` times as large.
     pub fn payload_is_a_part(self) -> bool {
-        matches!(self, CommOp::AllGather | CommOp::ReduceScatter | CommOp::AllToAll | CommOp::Gather | CommOp::Scatter)
+        matches!(
+            self,
+            CommOp::AllGather
+                | CommOp::ReduceScatter
+                | CommOp::AllToAll
+                | CommOp::Gather
+                | CommOp::Scatter
+        )
     }
 
     /// True where bandwidth depends on how many ranks the communicator has.

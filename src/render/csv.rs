@@ -8,8 +8,20 @@ use crate::report::Report;
 use crate::text;
 
 /// The columns before the metrics.
-const HEAD: [&str; 12] =
-    ["run", "rank", "rank_source", "report", "hostname", "gpu", "pid", "index", "name", "outlier", "counted", "reason"];
+const HEAD: [&str; 12] = [
+    "run",
+    "rank",
+    "rank_source",
+    "report",
+    "hostname",
+    "gpu",
+    "pid",
+    "index",
+    "name",
+    "outlier",
+    "counted",
+    "reason",
+];
 
 /// Prints a report.
 pub fn print(report: &Report) -> String {
@@ -32,7 +44,9 @@ pub fn print(report: &Report) -> String {
                 Cow::Borrowed(if step.counted { "true" } else { "false" }),
                 field(step.reason.as_deref().unwrap_or_default()),
             ];
-            let metrics = Metric::ALL.iter().map(|&metric| Cow::Owned(step.values[metric].map_or_else(String::new, number)));
+            let metrics = Metric::ALL
+                .iter()
+                .map(|&metric| Cow::Owned(step.values[metric].map_or_else(String::new, number)));
             record(&mut out, head.into_iter().chain(metrics));
         }
     }

@@ -11,7 +11,8 @@ use crate::text;
 /// written as `\u` escapes: the same document to a parser.
 pub fn print<T: Serialize>(value: &T) -> String {
     let mut bytes = Vec::new();
-    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Safe(PrettyFormatter::new()));
+    let mut serializer =
+        serde_json::Serializer::with_formatter(&mut bytes, Safe(PrettyFormatter::new()));
     // Writing to memory does not fail, and the view models have no map with keys that are not strings.
     let _ = value.serialize(&mut serializer);
     bytes.push(b'\n');
@@ -22,7 +23,11 @@ pub fn print<T: Serialize>(value: &T) -> String {
 struct Safe(PrettyFormatter<'static>);
 
 impl Formatter for Safe {
-    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
         for c in fragment.chars() {
             let mut buffer = [0; 4];
             let one: &str = c.encode_utf8(&mut buffer);
@@ -46,7 +51,11 @@ impl Formatter for Safe {
         self.0.end_array(writer)
     }
 
-    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
         self.0.begin_array_value(writer, first)
     }
 
@@ -62,7 +71,11 @@ impl Formatter for Safe {
         self.0.end_object(writer)
     }
 
-    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
         self.0.begin_object_key(writer, first)
     }
 

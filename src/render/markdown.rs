@@ -17,7 +17,10 @@ pub fn print(document: &Document) -> String {
         line(&mut out, &document.facts.iter().map(|s| escape(s)).collect::<Vec<_>>().join(" · "));
     }
     for (i, sentence) in document.headline.iter().enumerate() {
-        line(&mut out, &if i == 0 { format!("**{}**", escape(sentence)) } else { escape(sentence) });
+        line(
+            &mut out,
+            &if i == 0 { format!("**{}**", escape(sentence)) } else { escape(sentence) },
+        );
     }
     notes(&mut out, "Findings", &document.findings);
     for section in &document.sections {
@@ -33,10 +36,16 @@ pub fn print(document: &Document) -> String {
             match block {
                 Block::Text(sentence) => line(&mut out, &escape(sentence)),
                 Block::Table(shown) | Block::Records(shown) => table(&mut out, shown),
-                Block::Command(words) => line(&mut out, &format!("```sh\n{}\n```", text::printable(&words.join(" ")))),
+                Block::Command(words) => {
+                    line(&mut out, &format!("```sh\n{}\n```", text::printable(&words.join(" "))))
+                }
                 Block::Entries(entries) => {
                     for entry in entries {
-                        out.push_str(&format!("- **{}**: {}\n", escape(&entry.name), escape(&entry.text)));
+                        out.push_str(&format!(
+                            "- **{}**: {}\n",
+                            escape(&entry.name),
+                            escape(&entry.text)
+                        ));
                     }
                     out.push('\n');
                 }
@@ -134,7 +143,13 @@ fn escape(text: &str) -> String {
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => out.extend(['\\', c]),
             // Only at the start of a line, and not before a letter or digit, do these mean something.
             '#' | '+' | '-' | '=' if i == 0 && !word(chars.get(1)) => out.extend(['\\', c]),
-            '.' | ')' if i > 0 && chars[..i].iter().all(char::is_ascii_digit) && !word(chars.get(i + 1)) => out.extend(['\\', c]),
+            '.' | ')'
+                if i > 0
+                    && chars[..i].iter().all(char::is_ascii_digit)
+                    && !word(chars.get(i + 1)) =>
+            {
+                out.extend(['\\', c])
+            }
             c => out.push(c),
         }
     }

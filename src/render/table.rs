@@ -130,12 +130,22 @@ impl Column {
     }
 
     /// A column of times (ns), all in one scale.
-    pub fn time(head: &str, scale: TimeScale, cells: impl IntoIterator<Item = Option<i64>>) -> Self {
-        Self::numbers(head, scale.unit, cells, |&ns| Cell::number(scale.number(ns), ns as f64).with_title(format!("{ns} ns")))
+    pub fn time(
+        head: &str,
+        scale: TimeScale,
+        cells: impl IntoIterator<Item = Option<i64>>,
+    ) -> Self {
+        Self::numbers(head, scale.unit, cells, |&ns| {
+            Cell::number(scale.number(ns), ns as f64).with_title(format!("{ns} ns"))
+        })
     }
 
     /// A column of shares (0 to 1) in percent; `unit` names the denominator: `% of step`.
-    pub fn percent(head: &str, unit: &'static str, cells: impl IntoIterator<Item = Option<f64>>) -> Self {
+    pub fn percent(
+        head: &str,
+        unit: &'static str,
+        cells: impl IntoIterator<Item = Option<f64>>,
+    ) -> Self {
         Self::numbers(head, unit, cells, |&share| Cell::number(units::percent_number(share), share))
     }
 
@@ -146,7 +156,9 @@ impl Column {
 
     /// A column of sizes, each with its own unit.
     pub fn bytes(head: &str, cells: impl IntoIterator<Item = Option<u64>>) -> Self {
-        Self::numbers(head, "", cells, |&n| Cell::number(units::bytes(n), n as f64).with_title(format!("{} bytes", units::count(n))))
+        Self::numbers(head, "", cells, |&n| {
+            Cell::number(units::bytes(n), n as f64).with_title(format!("{} bytes", units::count(n)))
+        })
     }
 
     /// A column of bandwidths.
@@ -155,8 +167,16 @@ impl Column {
     }
 
     /// A column of numbers of any kind.
-    pub fn numbers<T>(head: &str, unit: &'static str, cells: impl IntoIterator<Item = Option<T>>, cell: impl Fn(&T) -> Cell) -> Self {
-        let cells = cells.into_iter().map(|value| value.as_ref().map_or_else(Cell::missing, &cell)).collect();
+    pub fn numbers<T>(
+        head: &str,
+        unit: &'static str,
+        cells: impl IntoIterator<Item = Option<T>>,
+        cell: impl Fn(&T) -> Cell,
+    ) -> Self {
+        let cells = cells
+            .into_iter()
+            .map(|value| value.as_ref().map_or_else(Cell::missing, &cell))
+            .collect();
         Self::new(head, unit, Align::Right, cells)
     }
 
@@ -188,7 +208,11 @@ impl Column {
 impl Table {
     /// A table of these columns.
     pub fn new(caption: impl Into<String>, columns: Vec<Column>) -> Self {
-        debug_assert!(columns.iter().all(|c| columns.first().is_some_and(|first| first.cells.len() == c.cells.len())));
+        debug_assert!(
+            columns
+                .iter()
+                .all(|c| columns.first().is_some_and(|first| first.cells.len() == c.cells.len()))
+        );
         Self { caption: caption.into(), columns, ..Self::default() }
     }
 
@@ -218,7 +242,9 @@ impl Table {
 
     /// The cells of one row, from left to right.
     pub fn row(&self, row: usize) -> impl Iterator<Item = (&Column, &Cell)> {
-        self.columns.iter().filter_map(move |column| column.cells.get(row).map(|cell| (column, cell)))
+        self.columns
+            .iter()
+            .filter_map(move |column| column.cells.get(row).map(|cell| (column, cell)))
     }
 
     /// At most `limit` rows, and a sentence about those left out if there are any.
@@ -229,21 +255,35 @@ impl Table {
         }
         let (rows, which) = match &self.trim {
             Trim::Top => ((0..limit).collect(), "the first"),
-            Trim::Spread(must) => (pick(len, limit, must), "the first, the last, those that stand out and others evenly spread"),
+            Trim::Spread(must) => (
+                pick(len, limit, must),
+                "the first, the last, those that stand out and others evenly spread",
+            ),
         };
-        let said = format!("{} of {} rows: {which}. JSON has all.", units::count(limit as u64), units::count(len as u64));
+        let said = format!(
+            "{} of {} rows: {which}. JSON has all.",
+            units::count(limit as u64),
+            units::count(len as u64)
+        );
         (Cow::Owned(self.select(&rows)), Some(said))
     }
 
     /// Only these rows.
     #[must_use]
     fn select(&self, rows: &[usize]) -> Table {
-        let pick =
-            |column: &Column| Column { cells: rows.iter().filter_map(|&row| column.cells.get(row).cloned()).collect(), ..column.clone() };
+        let pick = |column: &Column| Column {
+            cells: rows.iter().filter_map(|&row| column.cells.get(row).cloned()).collect(),
+            ..column.clone()
+        };
         Table {
             caption: self.caption.clone(),
             columns: self.columns.iter().map(pick).collect(),
-            faint: rows.iter().enumerate().filter(|(_, row)| self.faint.contains(row)).map(|(at, _)| at).collect(),
+            faint: rows
+                .iter()
+                .enumerate()
+                .filter(|(_, row)| self.faint.contains(row))
+                .map(|(at, _)| at)
+                .collect(),
             note: self.note.clone(),
             trim: Trim::Top,
         }
@@ -279,18 +319,31 @@ mod tests {
 
     #[test]
     fn a_missing_number_is_a_dash_and_sorts_last() {
-        let column = Column::time("comm", TimeScale::of([47_400_000]), [Some(47_400_000), None, Some(0)]);
+        let column =
+            Column::time("comm", TimeScale::of([47_400_000]), [Some(47_400_000), None, Some(0)]);
         assert_eq!(column.unit, "ms");
-        assert_eq!(column.cells.iter().map(|c| c.text.as_str()).collect::<Vec<_>>(), ["47.4", "–", "0.0"]);
-        assert_eq!(column.cells.iter().map(|c| c.sort).collect::<Vec<_>>(), [Some(47_400_000.0), None, Some(0.0)]);
+        assert_eq!(
+            column.cells.iter().map(|c| c.text.as_str()).collect::<Vec<_>>(),
+            ["47.4", "–", "0.0"]
+        );
+        assert_eq!(
+            column.cells.iter().map(|c| c.sort).collect::<Vec<_>>(),
+            [Some(47_400_000.0), None, Some(0.0)]
+        );
         assert_eq!(column.cells[0].title.as_deref(), Some("47400000 ns"));
     }
 
     #[test]
     fn only_blank_columns_that_may_go_go() {
-        let table =
-            Table::new("t", vec![Column::count("a", [None]), Column::count("b", [None]).rank(1), Column::count("c", [Some(0)]).rank(2)])
-                .without_blank_columns();
+        let table = Table::new(
+            "t",
+            vec![
+                Column::count("a", [None]),
+                Column::count("b", [None]).rank(1),
+                Column::count("c", [Some(0)]).rank(2),
+            ],
+        )
+        .without_blank_columns();
         assert_eq!(table.columns.iter().map(|c| c.head.as_str()).collect::<Vec<_>>(), ["a", "c"]);
     }
 
@@ -300,10 +353,16 @@ mod tests {
         table.faint.insert(3);
         assert_eq!(table.limited(4).1, None);
         let (top, said) = table.limited(2);
-        assert_eq!((top.columns[0].cells[1].text.as_str(), said.as_deref()), ("b", Some("2 of 4 rows: the first. JSON has all.")));
+        assert_eq!(
+            (top.columns[0].cells[1].text.as_str(), said.as_deref()),
+            ("b", Some("2 of 4 rows: the first. JSON has all."))
+        );
         table.trim = Trim::Spread(vec![]);
         let (ends, _) = table.limited(2);
-        assert_eq!((ends.columns[0].cells[1].text.as_str(), &ends.faint), ("d", &BTreeSet::from([1])));
+        assert_eq!(
+            (ends.columns[0].cells[1].text.as_str(), &ends.faint),
+            ("d", &BTreeSet::from([1]))
+        );
     }
 
     #[test]

@@ -25,7 +25,11 @@ const FAINT: Ansi = Ansi::new().dimmed();
 /// Prints a document.
 pub fn print(document: &Document, style: &Style) -> String {
     let mut out = Printer { text: String::new(), style: *style };
-    let title = std::iter::once(&document.title).chain(&document.facts).map(|s| text::printable(s)).collect::<Vec<_>>().join(" · ");
+    let title = std::iter::once(&document.title)
+        .chain(&document.facts)
+        .map(|s| text::printable(s))
+        .collect::<Vec<_>>()
+        .join(" · ");
     out.paragraph(&title, "", BOLD);
     out.blank();
     for (i, sentence) in document.headline.iter().enumerate() {
@@ -53,7 +57,9 @@ pub fn print(document: &Document, style: &Style) -> String {
                 Block::Table(table) => out.table(table),
                 Block::Command(words) => out.command(words),
                 Block::Entries(entries) => entries.iter().for_each(|entry| out.entry(entry)),
-                Block::Records(table) => record_entries(table).iter().for_each(|entry| out.entry(entry)),
+                Block::Records(table) => {
+                    record_entries(table).iter().for_each(|entry| out.entry(entry))
+                }
                 Block::Details(_) | Block::Figure(_) => {}
             }
         }
@@ -70,7 +76,11 @@ pub fn print(document: &Document, style: &Style) -> String {
         out.paragraph(&text::printable(sentence), "", FAINT);
     }
     for (term, definition) in &document.definitions {
-        out.paragraph(&format!("{}: {}", text::printable(term), text::printable(definition)), "  ", FAINT);
+        out.paragraph(
+            &format!("{}: {}", text::printable(term), text::printable(definition)),
+            "  ",
+            FAINT,
+        );
     }
     out.text
 }
@@ -114,7 +124,11 @@ impl Printer {
         self.paragraph(&format!("! {}", text::printable(&note.text)), "  ", look.bold());
         for (label, more) in [("Evidence", &note.evidence), ("Try", &note.advice)] {
             if let Some(more) = more {
-                self.paragraph(&format!("  {label}: {}", text::printable(more)), "    ", Ansi::new());
+                self.paragraph(
+                    &format!("  {label}: {}", text::printable(more)),
+                    "    ",
+                    Ansi::new(),
+                );
             }
         }
     }
@@ -152,7 +166,11 @@ impl Printer {
     /// A name in its colour, then its text.
     fn entry(&mut self, entry: &Entry) {
         let name = text::printable(&entry.name);
-        for (i, line) in wrap(&format!("{name}: {}", text::printable(&entry.text)), self.style.width, "  ").iter().enumerate() {
+        for (i, line) in
+            wrap(&format!("{name}: {}", text::printable(&entry.text)), self.style.width, "  ")
+                .iter()
+                .enumerate()
+        {
             match line.strip_prefix(name.as_ref()) {
                 Some(rest) if i == 0 && self.style.color => {
                     let look = entry.tone.look().bold();
@@ -182,10 +200,17 @@ impl Printer {
                 None => cell(String::new(), column),
             }));
             looks.push(if table.faint.contains(&row) { FAINT } else { Ansi::new() });
-            let changes = || columns.iter().map(|(column, width)| (column, width, column.cells.get(row).and_then(|c| c.change.as_ref())));
+            let changes = || {
+                columns.iter().map(|(column, width)| {
+                    (column, width, column.cells.get(row).and_then(|c| c.change.as_ref()))
+                })
+            };
             if changes().any(|(.., change)| change.is_some()) {
                 grid.add_row(changes().map(|(column, width, change)| match change {
-                    Some(change) => self.toned(cell(cut(&text::printable(&change.text), *width), column), change.tone),
+                    Some(change) => self.toned(
+                        cell(cut(&text::printable(&change.text), *width), column),
+                        change.tone,
+                    ),
                     None => cell(String::new(), column),
                 }));
                 looks.push(Ansi::new());
@@ -198,8 +223,13 @@ impl Printer {
             let look = looks.get(i).copied().unwrap_or_default();
             self.line(line.trim_end(), look);
         }
-        let columns_note = (!omitted_columns.is_empty())
-            .then(|| format!("Left out at {} columns: {}.", self.style.width, text::printable(&omitted_columns.join(", "))));
+        let columns_note = (!omitted_columns.is_empty()).then(|| {
+            format!(
+                "Left out at {} columns: {}.",
+                self.style.width,
+                text::printable(&omitted_columns.join(", "))
+            )
+        });
         for note in [table.note.clone(), omitted_rows, columns_note].into_iter().flatten() {
             self.paragraph(&text::printable(&note), "", FAINT);
         }
@@ -212,9 +242,16 @@ fn record_entries(table: &Table) -> Vec<Entry> {
     let entry = |row| {
         let mut cells = table.row(row);
         let name = cells.next().map_or_else(String::new, |(_, cell)| cell.text.clone());
-        let tone = table.row(row).map(|(_, cell)| cell.tone).find(|tone| *tone != Tone::Neutral).unwrap_or_default();
+        let tone = table
+            .row(row)
+            .map(|(_, cell)| cell.tone)
+            .find(|tone| *tone != Tone::Neutral)
+            .unwrap_or_default();
         let filled = cells.filter(|(_, cell)| !cell.text.is_empty());
-        let text = filled.map(|(column, cell)| format!("{}: {}", column.head, cell.text)).collect::<Vec<_>>().join("; ");
+        let text = filled
+            .map(|(column, cell)| format!("{}: {}", column.head, cell.text))
+            .collect::<Vec<_>>()
+            .join("; ");
         Entry { name, text, tone }
     };
     (0..table.len()).map(entry).collect()
@@ -240,20 +277,29 @@ fn cell(text: String, column: &Column) -> comfy_table::Cell {
 /// The columns that fit into `width` with the width of each, and the headings of those left out. Numbers are never cut:
 /// first texts are shortened, then columns go (the highest rank first, of equals the rightmost), then texts are shortened more.
 fn fit(table: &Table, width: usize) -> (Vec<(&Column, usize)>, Vec<String>) {
-    let mut columns: Vec<(&Column, usize)> = table.columns.iter().map(|column| (column, natural_width(column))).collect();
+    let mut columns: Vec<(&Column, usize)> =
+        table.columns.iter().map(|column| (column, natural_width(column))).collect();
     let mut omitted = Vec::new();
     loop {
         let mut fitted = columns.clone();
         if squeeze(&mut fitted, width, SHORT_TEXT) {
             return (fitted, omitted);
         }
-        let last = columns.iter().enumerate().filter(|(_, (column, _))| column.rank > 0).max_by_key(|(at, (column, _))| (column.rank, *at));
+        let last = columns
+            .iter()
+            .enumerate()
+            .filter(|(_, (column, _))| column.rank > 0)
+            .max_by_key(|(at, (column, _))| (column.rank, *at));
         let Some((at, _)) = last else {
             squeeze(&mut columns, width, SHORTEST_TEXT);
             return (columns, omitted);
         };
         let (column, _) = columns.remove(at);
-        omitted.push(if column.unit.is_empty() { column.head.clone() } else { format!("{} ({})", column.head, column.unit) });
+        omitted.push(if column.unit.is_empty() {
+            column.head.clone()
+        } else {
+            format!("{} ({})", column.head, column.unit)
+        });
     }
 }
 
@@ -264,14 +310,21 @@ fn squeeze(columns: &mut [(&Column, usize)], width: usize, shortest: usize) -> b
         if total <= width {
             return true;
         }
-        let widest = columns.iter_mut().filter(|(column, w)| column.align == Align::Left && *w > shortest).max_by_key(|(_, w)| *w);
+        let widest = columns
+            .iter_mut()
+            .filter(|(column, w)| column.align == Align::Left && *w > shortest)
+            .max_by_key(|(_, w)| *w);
         let Some((_, w)) = widest else { return false };
         *w = (*w).saturating_sub(total - width).max(shortest);
     }
 }
 
 fn natural_width(column: &Column) -> usize {
-    let width = |cell: &Cell| text::printable(&cell.text).width().max(cell.change.as_ref().map_or(0, |c| text::printable(&c.text).width()));
+    let width = |cell: &Cell| {
+        text::printable(&cell.text)
+            .width()
+            .max(cell.change.as_ref().map_or(0, |c| text::printable(&c.text).width()))
+    };
     let cells = column.cells.iter().map(width).max().unwrap_or(0);
     cells.max(column.head.width()).max(column.unit.width())
 }
@@ -332,7 +385,11 @@ mod tests {
             "Ranks",
             vec![
                 Column::count("rank", [Some(0), Some(1)]),
-                Column::text("kernel", ["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "gemm\u{1b}[31m"]).rank(1),
+                Column::text(
+                    "kernel",
+                    ["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "gemm\u{1b}[31m"],
+                )
+                .rank(1),
                 Column::time("step", scale, [Some(137_600_000), None]),
                 Column::percent("comm", "% of step", [Some(0.346), Some(0.0)]).rank(2),
             ],
@@ -347,7 +404,9 @@ mod tests {
 
     #[test]
     fn a_table_shortens_texts_before_it_drops_columns_and_never_cuts_numbers() {
-        insta::assert_snapshot!([80, 60, 44, 30, 10].map(|w| format!("[{w}]\n{}", printed(w))).join("\n"));
+        insta::assert_snapshot!(
+            [80, 60, 44, 30, 10].map(|w| format!("[{w}]\n{}", printed(w))).join("\n")
+        );
     }
 
     #[test]

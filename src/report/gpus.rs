@@ -34,15 +34,27 @@ mod tests {
     use crate::report::tests_support::rank;
 
     fn on(number: u32, model: &str, uuid: Option<&str>) -> RankReport {
-        RankReport { gpu: Some(model.to_owned()), gpu_uuid: uuid.map(str::to_owned), ..rank(number, Vec::new()) }
+        RankReport {
+            gpu: Some(model.to_owned()),
+            gpu_uuid: uuid.map(str::to_owned),
+            ..rank(number, Vec::new())
+        }
     }
 
     #[test]
     fn each_gpu_counts_once() {
-        let ranks = [on(0, "B", Some("1")), on(1, "B", Some("1")), on(2, "A", None), on(3, "A", None), on(4, "B", Some("2"))];
+        let ranks = [
+            on(0, "B", Some("1")),
+            on(1, "B", Some("1")),
+            on(2, "A", None),
+            on(3, "A", None),
+            on(4, "B", Some("2")),
+        ];
         assert_eq!(census(&ranks), ["2x A", "2x B"]);
-        let shared: Vec<(&str, Vec<u32>)> =
-            shared(&ranks).into_iter().map(|(uuid, of)| (uuid, of.iter().map(|r| r.rank).collect())).collect();
+        let shared: Vec<(&str, Vec<u32>)> = shared(&ranks)
+            .into_iter()
+            .map(|(uuid, of)| (uuid, of.iter().map(|r| r.rank).collect()))
+            .collect();
         assert_eq!(shared, [("1", vec![0, 1])]);
     }
 }

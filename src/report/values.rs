@@ -52,7 +52,10 @@ pub(crate) fn nested<'a, S: Serializer, T: Serialize + 'a>(
                 rest = tail;
             }
             Some((object, _)) => {
-                let len = rest.iter().take_while(|m| m.info().path.split_once('.').is_some_and(|(o, _)| o == object)).count();
+                let len = rest
+                    .iter()
+                    .take_while(|m| m.info().path.split_once('.').is_some_and(|(o, _)| o == object))
+                    .count();
                 map.serialize_entry(object, &Object { metrics: &rest[..len], get: &get })?;
                 rest = &rest[len..];
             }
@@ -71,7 +74,10 @@ impl<'a, T: Serialize + 'a, G: Fn(Metric) -> &'a T> Serialize for Object<'_, G> 
         let mut map = s.serialize_map(Some(self.metrics.len()))?;
         for &metric in self.metrics {
             let path = metric.info().path;
-            map.serialize_entry(path.split_once('.').map_or(path, |(_, field)| field), (self.get)(metric))?;
+            map.serialize_entry(
+                path.split_once('.').map_or(path, |(_, field)| field),
+                (self.get)(metric),
+            )?;
         }
         map.end()
     }

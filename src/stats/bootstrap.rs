@@ -26,7 +26,11 @@ pub fn resampled_medians(groups: &[Vec<i64>], draws: usize, seed: u64) -> Vec<f6
     let mut random = Rand64::new(u128::from(seed));
     let mut draw = || {
         let medians = (0..groups.len()).map(|_| {
-            let at = if groups.len() == 1 { 0 } else { random.rand_range(0..groups.len() as u64) as usize };
+            let at = if groups.len() == 1 {
+                0
+            } else {
+                random.rand_range(0..groups.len() as u64) as usize
+            };
             resampled_median(&groups[at], &mut random)
         });
         medians.sum::<f64>() / groups.len() as f64
@@ -93,7 +97,10 @@ mod tests {
 
     /// The median of values drawn one by one: what [`resampled_median`] does without drawing them.
     fn median_of_draws(values: &[i64], random: &mut Rand64) -> f64 {
-        let draws: Vec<f64> = values.iter().map(|_| values[random.rand_range(0..values.len() as u64) as usize] as f64).collect();
+        let draws: Vec<f64> = values
+            .iter()
+            .map(|_| values[random.rand_range(0..values.len() as u64) as usize] as f64)
+            .collect();
         median(&draws).expect("has values")
     }
 
@@ -102,13 +109,19 @@ mod tests {
         let mut random = Rand64::new(7);
         for len in [1, 2, 3, 4, 7, 20, 101, 500] {
             let values: Vec<i64> = (0..len).map(|i| 1_000_000 + i * i * 50).collect();
-            let mut plain: Vec<f64> = (0..10_000).map(|_| median_of_draws(&values, &mut random)).collect();
+            let mut plain: Vec<f64> =
+                (0..10_000).map(|_| median_of_draws(&values, &mut random)).collect();
             let mut quick = resampled_medians(&[values], 10_000, 8);
             plain.sort_by(f64::total_cmp);
             quick.sort_by(f64::total_cmp);
             // Two samples of one distribution: Kolmogorov and Smirnov's distance exceeds 0.0276 once in 1,000 times.
-            let below = |sorted: &[f64], x: f64| sorted.partition_point(|&v| v <= x) as f64 / sorted.len() as f64;
-            let distance = plain.iter().map(|&x| (below(&plain, x) - below(&quick, x)).abs()).fold(0.0, f64::max);
+            let below = |sorted: &[f64], x: f64| {
+                sorted.partition_point(|&v| v <= x) as f64 / sorted.len() as f64
+            };
+            let distance = plain
+                .iter()
+                .map(|&x| (below(&plain, x) - below(&quick, x)).abs())
+                .fold(0.0, f64::max);
             assert!(distance < 0.0276, "{len} values: {distance}");
         }
     }
@@ -171,9 +184,12 @@ mod tests {
                 let a: Vec<i64> = (0..20).map(|_| log_normal(&mut random, slow)).collect();
                 let b: Vec<i64> = (0..20).map(|_| log_normal(&mut random, fast)).collect();
                 let draws = 400;
-                let [lo, hi] =
-                    ratio_interval(&resampled_medians(&[a], draws, trial), &resampled_medians(&[b], draws, trial + trials), 0.95)
-                        .expect("finite");
+                let [lo, hi] = ratio_interval(
+                    &resampled_medians(&[a], draws, trial),
+                    &resampled_medians(&[b], draws, trial + trials),
+                    0.95,
+                )
+                .expect("finite");
                 (lo..=hi).contains(&(slow / fast))
             })
             .count();

@@ -38,9 +38,25 @@ mod tests {
     fn a_spread_stays_whole_if_its_values_are() {
         let spread_of = spread(&[Num::Int(4), Num::Int(1), Num::Int(2)]);
         // The mean is 7/3.
-        assert_eq!(spread_of, Some(Spread { median: Num::Int(2), mean: Num::Int(2), min: Num::Int(1), max: Num::Int(4) }));
+        assert_eq!(
+            spread_of,
+            Some(Spread {
+                median: Num::Int(2),
+                mean: Num::Int(2),
+                min: Num::Int(1),
+                max: Num::Int(4)
+            })
+        );
         let spread_of = spread(&[Num::Real(0.5), Num::Real(0.25)]);
-        assert_eq!(spread_of, Some(Spread { median: Num::Real(0.375), mean: Num::Real(0.375), min: Num::Real(0.25), max: Num::Real(0.5) }));
+        assert_eq!(
+            spread_of,
+            Some(Spread {
+                median: Num::Real(0.375),
+                mean: Num::Real(0.375),
+                min: Num::Real(0.25),
+                max: Num::Real(0.5)
+            })
+        );
         assert_eq!(spread(&[]), None);
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::model::{Ns, Range};
 
 /// Texts that mean a training step by themselves.
-pub const DEFAULT_PATTERN: &str = r"(?i)^(step|iter(ation)?|batch|train(ing)?[_ ]?step|ProfilerStep)[\W_]*\d+";
+pub const DEFAULT_PATTERN: &str =
+    r"(?i)^(step|iter(ation)?|batch|train(ing)?[_ ]?step|ProfilerStep)[\W_]*\d+";
 
 /// The step ranges of one rank, and how many matches on other threads were set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,12 +26,20 @@ pub fn select(candidates: &[Range]) -> Selection {
         threads.entry(range.thread).or_default().push(range);
     }
     // Most matches; then the longer total time; then the lower thread id.
-    let total = |ranges: &[Range]| ranges.iter().map(|r| r.end - r.start).fold(0 as Ns, Ns::saturating_add);
-    let best = threads.iter().max_by_key(|(id, ranges)| (ranges.len(), total(ranges), std::cmp::Reverse(**id))).map(|(id, _)| *id);
+    let total =
+        |ranges: &[Range]| ranges.iter().map(|r| r.end - r.start).fold(0 as Ns, Ns::saturating_add);
+    let best = threads
+        .iter()
+        .max_by_key(|(id, ranges)| (ranges.len(), total(ranges), std::cmp::Reverse(**id)))
+        .map(|(id, _)| *id);
     let Some(ranges) = best.and_then(|id| threads.remove(&id)) else {
         return Selection { ranges: Vec::new(), set_aside: 0, other_threads: 0 };
     };
-    Selection { ranges, set_aside: threads.values().map(Vec::len).sum(), other_threads: threads.len() }
+    Selection {
+        ranges,
+        set_aside: threads.values().map(Vec::len).sum(),
+        other_threads: threads.len(),
+    }
 }
 
 /// Drops every range that lies inside another one on its thread.
@@ -62,7 +71,8 @@ mod tests {
     // thread 2  |-- batch 1 --|                       fewer: set aside
     #[test]
     fn inner_matches_and_other_threads_are_set_aside() {
-        let chosen = select(&[range(2, 0, 80), range(1, 10, 60), range(1, 0, 100), range(1, 100, 200)]);
+        let chosen =
+            select(&[range(2, 0, 80), range(1, 10, 60), range(1, 0, 100), range(1, 100, 200)]);
         assert_eq!(chosen.ranges, vec![range(1, 0, 100), range(1, 100, 200)]);
         assert_eq!((chosen.set_aside, chosen.other_threads), (1, 1));
     }
@@ -79,10 +89,26 @@ mod tests {
     #[test]
     fn the_default_pattern_takes_the_usual_names_and_no_sub_steps() {
         let pattern = regex::Regex::new(DEFAULT_PATTERN).expect("a valid pattern");
-        for step in ["Batch 5", "step_12", "iteration_4", "Iter: 7", "train step 3", "TrainingStep#1", "ProfilerStep#9"] {
+        for step in [
+            "Batch 5",
+            "step_12",
+            "iteration_4",
+            "Iter: 7",
+            "train step 3",
+            "TrainingStep#1",
+            "ProfilerStep#9",
+        ] {
             assert!(pattern.is_match(step), "{step}");
         }
-        for other in ["get batch", "forward", "optimizer step", "backward step 3", "batch", "step", "stepper 3"] {
+        for other in [
+            "get batch",
+            "forward",
+            "optimizer step",
+            "backward step 3",
+            "batch",
+            "step",
+            "stepper 3",
+        ] {
             assert!(!pattern.is_match(other), "{other}");
         }
     }

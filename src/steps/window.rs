@@ -46,14 +46,19 @@ pub fn gpu(ops: &Ops, names: &Names, ranges: &[Range]) -> Vec<Step> {
         between = earliest(between, work[i].between);
         windows[i] = match work[i].start() {
             None => Err("no GPU operation was launched inside the range".to_owned()),
-            Some(start) => match window(start, work[i].last_end.unwrap_or(start), between, next_start) {
-                window if window.is_empty() => Err("the window would be empty: the next step's work starts no later".to_owned()),
-                window => {
-                    next_start = Some(start);
-                    between = None;
-                    Ok(window)
+            Some(start) => {
+                match window(start, work[i].last_end.unwrap_or(start), between, next_start) {
+                    window if window.is_empty() => {
+                        Err("the window would be empty: the next step's work starts no later"
+                            .to_owned())
+                    }
+                    window => {
+                        next_start = Some(start);
+                        between = None;
+                        Ok(window)
+                    }
                 }
-            },
+            }
         };
     }
     named(ranges, names, windows)
@@ -99,7 +104,8 @@ fn gather(ops: &Ops, ranges: &[Range]) -> Vec<Work> {
         found.first = earliest(found.first, Some(ops.start[i]));
         found.last_end = found.last_end.max(Some(ops.end[i]));
         if kernel_streams.contains(&(step, ops.stream[i])) {
-            found.first_on_kernel_streams = earliest(found.first_on_kernel_streams, Some(ops.start[i]));
+            found.first_on_kernel_streams =
+                earliest(found.first_on_kernel_streams, Some(ops.start[i]));
         }
     }
     work
@@ -172,8 +178,15 @@ pub fn cpu(names: &Names, ranges: &[Range]) -> Vec<Step> {
 
 /// One window from the first to the last GPU operation.
 pub fn whole(ops: &Ops) -> Vec<Step> {
-    let span = Span::new(ops.start.first().copied().unwrap_or(0), ops.end.iter().copied().max().unwrap_or(0));
-    let window = if span.is_empty() { Err("all GPU operations have zero length".to_owned()) } else { Ok(span) };
+    let span = Span::new(
+        ops.start.first().copied().unwrap_or(0),
+        ops.end.iter().copied().max().unwrap_or(0),
+    );
+    let window = if span.is_empty() {
+        Err("all GPU operations have zero length".to_owned())
+    } else {
+        Ok(span)
+    };
     vec![Step { name: "whole capture".to_owned(), occurrence: 0, range: None, window }]
 }
 
@@ -182,14 +195,20 @@ pub fn at_kernels(ops: &Ops, names: &Names, pattern: &Regex) -> Vec<Step> {
     let mut matches: HashMap<crate::model::NameId, bool> = HashMap::new();
     let starts: Vec<Ns> = (0..ops.len())
         .filter(|&i| ops.class[i].is_kernel())
-        .filter(|&i| *matches.entry(ops.name[i]).or_insert_with(|| pattern.is_match(names.get(ops.name[i]))))
+        .filter(|&i| {
+            *matches.entry(ops.name[i]).or_insert_with(|| pattern.is_match(names.get(ops.name[i])))
+        })
         .map(|i| ops.start[i])
         .collect();
     let last_end = ops.end.iter().copied().max().unwrap_or(0);
     (0..starts.len())
         .map(|i| {
             let span = Span::new(starts[i], starts.get(i + 1).copied().unwrap_or(last_end));
-            let window = if span.is_empty() { Err("the next matching kernel starts at the same time".to_owned()) } else { Ok(span) };
+            let window = if span.is_empty() {
+                Err("the next matching kernel starts at the same time".to_owned())
+            } else {
+                Ok(span)
+            };
             Step { name: format!("kernel step {i}"), occurrence: 0, range: None, window }
         })
         .collect()
@@ -203,7 +222,12 @@ fn named(ranges: &[Range], names: &Names, windows: Vec<Result<Span, String>>) ->
         .map(|(range, window)| {
             let count = seen.entry(range.name).or_insert(0);
             *count += 1;
-            Step { name: names.get(range.name).to_owned(), occurrence: *count - 1, range: Some(Span::new(range.start, range.end)), window }
+            Step {
+                name: names.get(range.name).to_owned(),
+                occurrence: *count - 1,
+                range: Some(Span::new(range.start, range.end)),
+                window,
+            }
         })
         .collect()
 }
@@ -261,21 +285,42 @@ mod tests {
     #[test]
     fn work_between_ranges_ends_the_step() {
         let eval = ops(&[(100, 150, K, 7, 5), (170, 300, K, 7, 12), (320, 350, K, 7, 25)]);
-        assert_eq!(windows(&gpu(&eval, &Names::default(), &ranges(&[(0, 10), (20, 30)]))), [Some((100, 170)), Some((320, 350))]);
+        assert_eq!(
+            windows(&gpu(&eval, &Names::default(), &ranges(&[(0, 10), (20, 30)]))),
+            [Some((100, 170)), Some((320, 350))]
+        );
         // It runs on another stream while the step's own work still runs: the step ends with its own work.
         let beside = ops(&[(100, 150, K, 7, 5), (120, 300, K, 8, 12), (320, 350, K, 7, 25)]);
-        assert_eq!(windows(&gpu(&beside, &Names::default(), &ranges(&[(0, 10), (20, 30)]))), [Some((100, 150)), Some((320, 350))]);
+        assert_eq!(
+            windows(&gpu(&beside, &Names::default(), &ranges(&[(0, 10), (20, 30)]))),
+            [Some((100, 150)), Some((320, 350))]
+        );
         // It starts after the next step's work: the next step bounds.
         let late = ops(&[(100, 150, K, 7, 5), (160, 200, K, 7, 25), (400, 450, K, 8, 12)]);
-        assert_eq!(windows(&gpu(&late, &Names::default(), &ranges(&[(0, 10), (20, 30)]))), [Some((100, 160)), Some((160, 200))]);
+        assert_eq!(
+            windows(&gpu(&late, &Names::default(), &ranges(&[(0, 10), (20, 30)]))),
+            [Some((100, 160)), Some((160, 200))]
+        );
     }
 
     // A range without work, and one whose work starts after that of the next: neither bounds its neighbours.
     #[test]
     fn ranges_without_a_window_do_not_bound() {
-        let ops = ops(&[(100, 150, K, 7, 5), (500, 510, K, 7, 15), (300, 350, K, 7, 25), (400, 450, K, 7, 45)]);
-        let steps = gpu(&ops, &Names::default(), &ranges(&[(0, 10), (10, 20), (20, 30), (30, 40), (40, 50)]));
-        assert_eq!(windows(&steps), [Some((100, 300)), None, Some((300, 400)), None, Some((400, 450))]);
+        let ops = ops(&[
+            (100, 150, K, 7, 5),
+            (500, 510, K, 7, 15),
+            (300, 350, K, 7, 25),
+            (400, 450, K, 7, 45),
+        ]);
+        let steps = gpu(
+            &ops,
+            &Names::default(),
+            &ranges(&[(0, 10), (10, 20), (20, 30), (30, 40), (40, 50)]),
+        );
+        assert_eq!(
+            windows(&steps),
+            [Some((100, 300)), None, Some((300, 400)), None, Some((400, 450))]
+        );
         assert_eq!(steps[4].occurrence, 4);
     }
 

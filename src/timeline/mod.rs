@@ -56,7 +56,11 @@ impl SpanSet {
     /// Length of the part inside `window`.
     pub fn measure_in(&self, window: Span) -> Ns {
         let first = self.0.partition_point(|span| span.end <= window.start);
-        self.0[first..].iter().take_while(|span| span.start < window.end).map(|span| span.clip(window).len()).sum()
+        self.0[first..]
+            .iter()
+            .take_while(|span| span.start < window.end)
+            .map(|span| span.clip(window).len())
+            .sum()
     }
 
     /// Everything that is in either set.
@@ -181,7 +185,10 @@ mod tests {
     fn subtract_cuts_holes_and_ends() {
         let long = set(&[(0, 100), (110, 120)]);
         let holes = set(&[(-5, 10), (20, 30), (90, 115)]);
-        assert_eq!(long.subtract(&holes).spans(), &[Span::new(10, 20), Span::new(30, 90), Span::new(115, 120)]);
+        assert_eq!(
+            long.subtract(&holes).spans(),
+            &[Span::new(10, 20), Span::new(30, 90), Span::new(115, 120)]
+        );
     }
 
     #[test]
@@ -209,7 +216,10 @@ mod tests {
         }
         assert_eq!(got, expected);
         assert_eq!(set.measure(), expected.iter().filter(|&&b| b).count() as Ns);
-        assert!(set.spans().windows(2).all(|w| w[0].end < w[1].start), "sorted, disjoint, not touching");
+        assert!(
+            set.spans().windows(2).all(|w| w[0].end < w[1].start),
+            "sorted, disjoint, not touching"
+        );
     }
 
     fn spans() -> impl Strategy<Value = Vec<(Ns, Ns)>> {

@@ -33,27 +33,51 @@ impl Facts<'_> {
     /// Ranks of one host that go through host memory or a network although their GPUs reach each other directly.
     fn below_topology(&self, settings: &Settings<'_>) -> Vec<Finding> {
         let ends = |r: &Route| (r.comm, r.src, r.dst);
-        let peers: BTreeSet<_> = self.routes.iter().filter(|r| matches!(r.transport, Transport::P2p(_))).map(ends).collect();
+        let peers: BTreeSet<_> = self
+            .routes
+            .iter()
+            .filter(|r| matches!(r.transport, Transport::P2p(_)))
+            .map(ends)
+            .collect();
         let mut groups: BTreeMap<(String, Option<PathClass>), Vec<&Route>> = BTreeMap::new();
-        for route in self.routes.iter().filter(|r| r.same_host == Some(true) && !peers.contains(&ends(r))) {
+        for route in
+            self.routes.iter().filter(|r| r.same_host == Some(true) && !peers.contains(&ends(r)))
+        {
             // A network between ranks of one host is never right; host memory is where nothing better is known.
             let nvlink_in_log = route.process.nvlink_gbs.is_some();
-            if route.path.is_some_and(PathClass::is_peer) || (route.path.is_none() && nvlink_in_log) || !route.net.is_empty() {
+            if route.path.is_some_and(PathClass::is_peer)
+                || (route.path.is_none() && nvlink_in_log)
+                || !route.net.is_empty()
+            {
                 groups.entry((route.label.clone(), route.path)).or_default().push(route);
             }
         }
-        groups.into_iter().map(|((label, path), routes)| below_topology(&label, path, &routes, self, settings)).collect()
+        groups
+            .into_iter()
+            .map(|((label, path), routes)| below_topology(&label, path, &routes, self, settings))
+            .collect()
     }
 
     /// Sockets between hosts.
     fn sockets(&self, settings: &Settings<'_>) -> Option<Finding> {
-        let routes: Vec<&Route> = self.routes.iter().filter(|r| r.label == "NET/Socket" && r.same_host != Some(true)).collect();
+        let routes: Vec<&Route> = self
+            .routes
+            .iter()
+            .filter(|r| r.label == "NET/Socket" && r.same_host != Some(true))
+            .collect();
         let first = routes.first()?;
-        let in_log = || routes.iter().filter_map(|r| r.process.net_devices.get("IB")).flat_map(|devices| devices.values().cloned());
-        let in_topology = || self.topology.iter().flat_map(|t| t.nic_paths.keys()).map(|(_, nic)| nic.clone());
+        let in_log = || {
+            routes
+                .iter()
+                .filter_map(|r| r.process.net_devices.get("IB"))
+                .flat_map(|devices| devices.values().cloned())
+        };
+        let in_topology =
+            || self.topology.iter().flat_map(|t| t.nic_paths.keys()).map(|(_, nic)| nic.clone());
         let cards: BTreeSet<String> = in_log().chain(in_topology()).collect();
         let mut evidence = routes_evidence(&routes);
-        let culprits = settings.found(&["NCCL_IB_DISABLE", "NCCL_NET", "NCCL_IB_HCA", "NCCL_NET_PLUGIN"]);
+        let culprits =
+            settings.found(&["NCCL_IB_DISABLE", "NCCL_NET", "NCCL_IB_HCA", "NCCL_NET_PLUGIN"]);
         add_settings(&mut evidence, &culprits);
         if cards.is_empty() {
             evidence.insert("network".to_owned(), json!(first.process.network));
@@ -71,12 +95,16 @@ impl Facts<'_> {
         evidence.insert("cards".to_owned(), json!(cards));
         let advice = match culprits.first() {
             Some(setting) => format!("Remove {} ({}).", setting.text(), setting.found_in),
-            None => "Run with NCCL_DEBUG_SUBSYS=INIT,NET and look at why NET/IB is not chosen.".to_owned(),
+            None => "Run with NCCL_DEBUG_SUBSYS=INIT,NET and look at why NET/IB is not chosen."
+                .to_owned(),
         };
         Some(Finding {
             id: "sockets-despite-rdma".to_owned(),
             severity: Severity::High,
-            title: format!("Hosts exchange data through TCP sockets although they have network cards for RDMA ({}).", list(&cards)),
+            title: format!(
+                "Hosts exchange data through TCP sockets although they have network cards for RDMA ({}).",
+                list(&cards)
+            ),
             evidence,
             advice: Some(advice),
         })
@@ -92,8 +120,11 @@ impl Facts<'_> {
                 let name = card_name(route, &net.plugin, net.device);
                 *cards.entry(name.clone()).or_insert(true) &= net.gdrdma;
                 if !net.gdrdma {
-                    let near =
-                        [route.src_gpu, route.dst_gpu].into_iter().flatten().filter_map(|gpu| self.topology?.to_nic(gpu, &name)).min();
+                    let near = [route.src_gpu, route.dst_gpu]
+                        .into_iter()
+                        .flatten()
+                        .filter_map(|gpu| self.topology?.to_nic(gpu, &name))
+                        .min();
                     paths.extend(near);
                     without.push(route);
                 }
@@ -102,12 +133,17 @@ impl Facts<'_> {
         if without.is_empty() {
             return None;
         }
-        let missing: BTreeSet<String> = cards.iter().filter(|(_, direct)| !**direct).map(|(name, _)| name.clone()).collect();
+        let missing: BTreeSet<String> =
+            cards.iter().filter(|(_, direct)| !**direct).map(|(name, _)| name.clone()).collect();
         let mut evidence = routes_evidence(&without);
         evidence.insert("cards_without_gdrdma".to_owned(), json!(missing));
         evidence.insert("cards_with_gdrdma".to_owned(), json!(cards.len() - missing.len()));
-        evidence.insert("topology".to_owned(), json!(paths.iter().map(|path| path.label()).collect::<Vec<_>>()));
-        let culprits = settings.found(&["NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ", "NCCL_IB_GDR_LEVEL"]);
+        evidence.insert(
+            "topology".to_owned(),
+            json!(paths.iter().map(|path| path.label()).collect::<Vec<_>>()),
+        );
+        let culprits =
+            settings.found(&["NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ", "NCCL_IB_GDR_LEVEL"]);
         add_settings(&mut evidence, &culprits);
         // By default NCCL uses it up to PXB, so across a host bridge its absence is no fault.
         let too_far = !paths.is_empty() && paths.iter().all(|path| !path.is_peer());
@@ -122,7 +158,10 @@ impl Facts<'_> {
         Some(Finding {
             id: "missing-gdrdma".to_owned(),
             severity: if too_far { Severity::Info } else { Severity::Medium },
-            title: format!("Data to and from the network takes the way through host memory: no GPU Direct RDMA on {}.", list(&missing)),
+            title: format!(
+                "Data to and from the network takes the way through host memory: no GPU Direct RDMA on {}.",
+                list(&missing)
+            ),
             evidence,
             advice: Some(advice),
         })
@@ -138,11 +177,22 @@ impl Facts<'_> {
                 let name = card_name(route, &net.plugin, net.device);
                 // The line names the device of the process that printed it.
                 let own = route.process.comms.iter().find(|comm| Some(comm.key) == route.comm);
-                let Some(gpu) = own.and_then(|own| if own.rank == route.src { route.src_gpu } else { route.dst_gpu }) else { continue };
+                let Some(gpu) =
+                    own.and_then(
+                        |own| if own.rank == route.src { route.src_gpu } else { route.dst_gpu },
+                    )
+                else {
+                    continue;
+                };
                 let Some(path) = topology.to_nic(gpu, &name) else { continue };
-                let nearest =
-                    topology.nic_paths.iter().filter(|((g, _), _)| *g == gpu).min_by_key(|((_, nic), path)| (**path, nic.clone()));
-                if let Some(((_, near), near_path)) = nearest.filter(|(_, near)| near.is_peer() && !path.is_peer()) {
+                let nearest = topology
+                    .nic_paths
+                    .iter()
+                    .filter(|((g, _), _)| *g == gpu)
+                    .min_by_key(|((_, nic), path)| (**path, nic.clone()));
+                if let Some(((_, near), near_path)) =
+                    nearest.filter(|(_, near)| near.is_peer() && !path.is_peer())
+                {
                     used.insert((gpu, name), (path, near.clone(), *near_path));
                 }
             }
@@ -150,16 +200,23 @@ impl Facts<'_> {
         if used.is_empty() {
             return None;
         }
-        let row = |((gpu, card), (path, near, near_path)): (&(u32, String), &(PathClass, String, PathClass))| json!({ "gpu": gpu, "card": card, "path": path.label(), "nearest": near, "nearest_path": near_path.label() });
+        let row = |((gpu, card), (path, near, near_path)): (
+            &(u32, String),
+            &(PathClass, String, PathClass),
+        )| json!({ "gpu": gpu, "card": card, "path": path.label(), "nearest": near, "nearest_path": near_path.label() });
         let mut evidence = Map::new();
         evidence.insert("used".to_owned(), used.iter().take(LISTED).map(row).collect());
         not_listed(&mut evidence, used.len());
         Some(Finding {
             id: "distant-network-card".to_owned(),
             severity: Severity::Medium,
-            title: "GPUs use a network card across a host bridge although another card is nearer.".to_owned(),
+            title: "GPUs use a network card across a host bridge although another card is nearer."
+                .to_owned(),
             evidence,
-            advice: Some("Check NCCL_IB_HCA and NCCL_CROSS_NIC, and that the process sees the near cards.".to_owned()),
+            advice: Some(
+                "Check NCCL_IB_HCA and NCCL_CROSS_NIC, and that the process sees the near cards."
+                    .to_owned(),
+            ),
         })
     }
 
@@ -179,9 +236,20 @@ impl Facts<'_> {
             return None;
         }
         // A GPU all of whose pairs have fewer is the one that lost links; else the pairs are named.
-        let best = |gpu: u32| links.iter().filter(|((a, b), _)| *a == gpu || *b == gpu).map(|(_, n)| *n).max();
-        let weak: Vec<String> = topology.gpus.iter().filter(|gpu| best(**gpu) < Some(most)).map(|gpu| format!("GPU{gpu}")).collect();
-        let pairs: Vec<String> = links.iter().filter(|(_, n)| **n < most).map(|((a, b), n)| format!("GPU{a}-GPU{b} NV{n}")).collect();
+        let best = |gpu: u32| {
+            links.iter().filter(|((a, b), _)| *a == gpu || *b == gpu).map(|(_, n)| *n).max()
+        };
+        let weak: Vec<String> = topology
+            .gpus
+            .iter()
+            .filter(|gpu| best(**gpu) < Some(most))
+            .map(|gpu| format!("GPU{gpu}"))
+            .collect();
+        let pairs: Vec<String> = links
+            .iter()
+            .filter(|(_, n)| **n < most)
+            .map(|((a, b), n)| format!("GPU{a}-GPU{b} NV{n}"))
+            .collect();
         let who = if weak.is_empty() { list(&pairs) } else { list(&weak) };
         let mut evidence = Map::new();
         evidence.insert("topology".to_owned(), json!(topology.path));
@@ -213,11 +281,17 @@ impl Facts<'_> {
             if by_count.len() < 2 {
                 continue;
             }
-            let counts: Vec<String> = by_count.iter().map(|(count, ranks)| format!("{count} on {}", plural(ranks.len(), "rank"))).collect();
+            let counts: Vec<String> = by_count
+                .iter()
+                .map(|(count, ranks)| format!("{count} on {}", plural(ranks.len(), "rank")))
+                .collect();
             let mut evidence = Map::new();
             evidence.insert("comm_id".to_owned(), json!(key.id()));
             for (count, ranks) in &by_count {
-                evidence.insert(format!("ranks_with_{count}_channels"), json!(ranks.iter().take(LISTED).collect::<Vec<_>>()));
+                evidence.insert(
+                    format!("ranks_with_{count}_channels"),
+                    json!(ranks.iter().take(LISTED).collect::<Vec<_>>()),
+                );
             }
             out.push(Finding {
                 id: "channel-count-differs".to_owned(),
@@ -231,11 +305,23 @@ impl Facts<'_> {
     }
 }
 
-fn below_topology(label: &str, path: Option<PathClass>, routes: &[&Route<'_>], facts: &Facts<'_>, settings: &Settings<'_>) -> Finding {
-    let through = if label.starts_with("NET/") { format!("a network ({label})") } else { format!("host memory ({label})") };
+fn below_topology(
+    label: &str,
+    path: Option<PathClass>,
+    routes: &[&Route<'_>],
+    facts: &Facts<'_>,
+    settings: &Settings<'_>,
+) -> Finding {
+    let through = if label.starts_with("NET/") {
+        format!("a network ({label})")
+    } else {
+        format!("host memory ({label})")
+    };
     let linked = match path {
         Some(path) => format!("the GPUs are linked by {}", path.label()),
-        None if routes.iter().any(|r| r.process.nvlink_gbs.is_some()) => "NCCL's own topology shows NVLink".to_owned(),
+        None if routes.iter().any(|r| r.process.nvlink_gbs.is_some()) => {
+            "NCCL's own topology shows NVLink".to_owned()
+        }
         None => "they run on one host".to_owned(),
     };
     let mut evidence = routes_evidence(routes);
@@ -243,8 +329,10 @@ fn below_topology(label: &str, path: Option<PathClass>, routes: &[&Route<'_>], f
         evidence.insert("topology".to_owned(), json!(path.label()));
         evidence.insert("topology_file".to_owned(), json!(facts.topology.map(|t| &t.path)));
     }
-    let nvlink =
-        routes.iter().filter_map(|r| r.process.nvlink_gbs).fold(None, |most: Option<f64>, gbs| Some(most.map_or(gbs, |m| m.max(gbs))));
+    let nvlink = routes
+        .iter()
+        .filter_map(|r| r.process.nvlink_gbs)
+        .fold(None, |most: Option<f64>, gbs| Some(most.map_or(gbs, |m| m.max(gbs))));
     if let Some(gbs) = nvlink {
         evidence.insert("nvlink_in_nccl_topology_gbs".to_owned(), json!(gbs));
     }
@@ -265,13 +353,20 @@ fn below_topology(label: &str, path: Option<PathClass>, routes: &[&Route<'_>], f
     }
     let culprits = settings.found(&names);
     add_settings(&mut evidence, &culprits);
-    let nodes = routes.iter().filter_map(|r| r.comm.and_then(|key| facts.members.get(&(key, r.src))?.comm.nodes)).max();
+    let nodes = routes
+        .iter()
+        .filter_map(|r| r.comm.and_then(|key| facts.members.get(&(key, r.src))?.comm.nodes))
+        .max();
     if let Some(nodes) = nodes.filter(|n| *n > 1) {
         evidence.insert("nodes_that_nccl_sees".to_owned(), json!(nodes));
     }
     let cause = match culprits.first() {
-        Some(setting) if setting.name == "NCCL_P2P_DISABLE" => " P2P is disabled (NCCL_P2P_DISABLE).".to_owned(),
-        Some(setting) if setting.name == "NCCL_HOSTID" => " NCCL takes them for different hosts (NCCL_HOSTID).".to_owned(),
+        Some(setting) if setting.name == "NCCL_P2P_DISABLE" => {
+            " P2P is disabled (NCCL_P2P_DISABLE).".to_owned()
+        }
+        Some(setting) if setting.name == "NCCL_HOSTID" => {
+            " NCCL takes them for different hosts (NCCL_HOSTID).".to_owned()
+        }
         Some(setting) => format!(" {} is set.", setting.name),
         None if !refused.is_empty() => " The driver refuses peer access.".to_owned(),
         None => String::new(),
@@ -284,11 +379,18 @@ fn below_topology(label: &str, path: Option<PathClass>, routes: &[&Route<'_>], f
         None if !refused.is_empty() => "Look at IOMMU, PCIe ACS and the hypervisor: nvidia-smi topo -p2p r shows which pairs are refused.".to_owned(),
         None => "Check peer access with nvidia-smi topo -p2p r, and that every process sees all GPUs of the machine and shares /dev/shm and the process namespace with the others.".to_owned(),
     };
-    let severity = if path.is_none_or(|p| matches!(p, PathClass::NvLink(_))) { Severity::High } else { Severity::Medium };
+    let severity = if path.is_none_or(|p| matches!(p, PathClass::NvLink(_))) {
+        Severity::High
+    } else {
+        Severity::Medium
+    };
     Finding {
         id: "transport-below-topology".to_owned(),
         severity,
-        title: format!("{} exchange data through {through} although {linked}.{cause}", ranks_text(routes)),
+        title: format!(
+            "{} exchange data through {through} although {linked}.{cause}",
+            ranks_text(routes)
+        ),
         evidence,
         advice: Some(advice),
     }
@@ -327,8 +429,15 @@ impl Settings<'_> {
         // A switch that is off is no cause, nor is a name that all ranks share.
         let is_switch = name.ends_with("_DISABLE");
         let matters = |value: &&String| !(is_switch && value.trim() == "0");
-        let logged: BTreeSet<String> = self.facts.processes().filter_map(|p| p.settings.get(name)).filter(matters).cloned().collect();
-        let captured: BTreeSet<String> = self.captured.iter().filter_map(|env| env.get(name)).filter(matters).cloned().collect();
+        let logged: BTreeSet<String> = self
+            .facts
+            .processes()
+            .filter_map(|p| p.settings.get(name))
+            .filter(matters)
+            .cloned()
+            .collect();
+        let captured: BTreeSet<String> =
+            self.captured.iter().filter_map(|env| env.get(name)).filter(matters).cloned().collect();
         let found_in = match (logged.is_empty(), captured.is_empty()) {
             (true, true) => return None,
             (false, true) => "the NCCL log",
@@ -353,8 +462,14 @@ fn routes_evidence(routes: &[&Route<'_>]) -> Map<String, Value> {
     let transports: BTreeSet<&str> = routes.iter().map(|r| r.label.as_str()).collect();
     let logs: BTreeSet<&str> = routes.iter().map(|r| r.log).collect();
     let mut evidence = Map::new();
-    evidence.insert("transport".to_owned(), json!(transports.into_iter().collect::<Vec<_>>().join(", ")));
-    evidence.insert("pairs".to_owned(), pairs.iter().take(LISTED).map(|(src, dst)| json!(format!("{src}->{dst}"))).collect());
+    evidence.insert(
+        "transport".to_owned(),
+        json!(transports.into_iter().collect::<Vec<_>>().join(", ")),
+    );
+    evidence.insert(
+        "pairs".to_owned(),
+        pairs.iter().take(LISTED).map(|(src, dst)| json!(format!("{src}->{dst}"))).collect(),
+    );
     not_listed(&mut evidence, pairs.len());
     evidence.insert("channels".to_owned(), json!(routes.iter().map(|r| r.channels.len()).max()));
     evidence.insert("nccl_logs".to_owned(), json!(logs));
@@ -381,7 +496,9 @@ fn plural(count: usize, what: &str) -> String {
 }
 
 /// `a, b and c`, at most [`LISTED`] of them.
-fn list<'i, T: std::fmt::Display + 'i>(items: impl IntoIterator<Item = &'i T, IntoIter: ExactSizeIterator>) -> String {
+fn list<'i, T: std::fmt::Display + 'i>(
+    items: impl IntoIterator<Item = &'i T, IntoIter: ExactSizeIterator>,
+) -> String {
     let items = items.into_iter();
     let rest = items.len().saturating_sub(LISTED);
     let mut shown: Vec<String> = items.take(LISTED).map(T::to_string).collect();

@@ -95,7 +95,12 @@ impl<'a> Facts<'a> {
                     route.channels.insert(link.channel);
                     route.count = route.count.saturating_add(count);
                     if let Transport::Net { plugin, device, gdrdma, proxy } = &link.transport {
-                        route.net.insert(NetUse { plugin: plugin.clone(), device: *device, gdrdma: *gdrdma, proxied: proxy.is_some() });
+                        route.net.insert(NetUse {
+                            plugin: plugin.clone(),
+                            device: *device,
+                            gdrdma: *gdrdma,
+                            proxied: proxy.is_some(),
+                        });
                     }
                 }
             }
@@ -105,7 +110,8 @@ impl<'a> Facts<'a> {
 
     /// The communicator that a link belongs to. Where several fit, any does if they put both ranks at the same GPUs.
     fn owner(&self, process: &Process, link: &Link) -> Option<CommKey> {
-        let mut keys = link.comms.iter().filter_map(|&at| process.comms.get(at)).map(|comm| comm.key);
+        let mut keys =
+            link.comms.iter().filter_map(|&at| process.comms.get(at)).map(|comm| comm.key);
         let first = keys.next()?;
         let ends = |key: CommKey| {
             let place = |rank| self.members.get(&(key, rank)).map(|m| (m.host, m.pid, m.device));
@@ -115,7 +121,14 @@ impl<'a> Facts<'a> {
         keys.all(same).then_some(first)
     }
 
-    fn route(&self, comm: Option<CommKey>, link: &'a Link, label: String, process: &'a Process, log: &'a str) -> Route<'a> {
+    fn route(
+        &self,
+        comm: Option<CommKey>,
+        link: &'a Link,
+        label: String,
+        process: &'a Process,
+        log: &'a str,
+    ) -> Route<'a> {
         let member = |rank| comm.and_then(|key| self.members.get(&(key, rank)));
         let (src, dst) = (member(link.src), member(link.dst));
         let same_host = match (src, dst, &link.transport) {
@@ -128,7 +141,11 @@ impl<'a> Facts<'a> {
         let src_gpu = src.map_or(link.src_device.nvml, |m| m.gpu);
         let dst_gpu = dst.map_or(link.dst_device.nvml, |m| m.gpu);
         let path = match (self.topology, src_gpu, dst_gpu) {
-            (Some(topology), Some(a), Some(b)) if same_host == Some(true) && !topology.hides_nvlink => topology.between(a, b),
+            (Some(topology), Some(a), Some(b))
+                if same_host == Some(true) && !topology.hides_nvlink =>
+            {
+                topology.between(a, b)
+            }
             _ => None,
         };
         let (channels, net) = (BTreeSet::new(), BTreeSet::new());
@@ -156,19 +173,32 @@ impl<'a> Facts<'a> {
         for (name, value) in self.processes().flat_map(|p| &p.settings) {
             settings.entry(name.clone()).or_default().insert(value);
         }
-        let networks: BTreeSet<&str> = self.processes().filter_map(|p| p.network.as_deref()).collect();
+        let networks: BTreeSet<&str> =
+            self.processes().filter_map(|p| p.network.as_deref()).collect();
         let versions: BTreeSet<&String> = self.logs.iter().flat_map(|log| &log.versions).collect();
         view::Transport {
             logs: self
                 .logs
                 .iter()
-                .map(|log| view::LogFile { path: log.path.clone(), lines: log.lines, messages: log.messages, torn: log.torn })
+                .map(|log| view::LogFile {
+                    path: log.path.clone(),
+                    lines: log.lines,
+                    messages: log.messages,
+                    torn: log.torn,
+                })
                 .collect(),
             topology: self.topology.map(|topology| topology.path.clone()),
             nccl_versions: versions.into_iter().cloned().collect(),
             networks: networks.into_iter().map(str::to_owned).collect(),
-            settings: settings.into_iter().map(|(name, values)| (name, values.into_iter().map(str::to_owned).collect())).collect(),
-            communicators: self.communicators().into_iter().map(|(key, members)| communicator(key, &members)).collect(),
+            settings: settings
+                .into_iter()
+                .map(|(name, values)| (name, values.into_iter().map(str::to_owned).collect()))
+                .collect(),
+            communicators: self
+                .communicators()
+                .into_iter()
+                .map(|(key, members)| communicator(key, &members))
+                .collect(),
             pairs: self.routes.iter().map(pair).collect(),
             algorithms: self.algorithms(),
         }
@@ -189,15 +219,17 @@ impl<'a> Facts<'a> {
     fn algorithms(&self) -> Vec<view::Algorithm> {
         let mut found: BTreeMap<_, view::Algorithm> = BTreeMap::new();
         for (tuning, &count) in self.processes().flat_map(|p| &p.tuning) {
-            let entry = found.entry((tuning.op, &tuning.algorithm, &tuning.protocol)).or_insert_with(|| view::Algorithm {
-                op: tuning.op.map(|op| op.label().to_owned()),
-                algorithm: tuning.algorithm.clone(),
-                protocol: tuning.protocol.clone(),
-                min_bytes: tuning.bytes,
-                max_bytes: tuning.bytes,
-                channels: tuning.channels,
-                count: 0,
-            });
+            let entry = found
+                .entry((tuning.op, &tuning.algorithm, &tuning.protocol))
+                .or_insert_with(|| view::Algorithm {
+                    op: tuning.op.map(|op| op.label().to_owned()),
+                    algorithm: tuning.algorithm.clone(),
+                    protocol: tuning.protocol.clone(),
+                    min_bytes: tuning.bytes,
+                    max_bytes: tuning.bytes,
+                    channels: tuning.channels,
+                    count: 0,
+                });
             entry.min_bytes = entry.min_bytes.min(tuning.bytes);
             entry.max_bytes = entry.max_bytes.max(tuning.bytes);
             entry.channels = entry.channels.max(tuning.channels);
@@ -215,27 +247,44 @@ impl<'a> Facts<'a> {
                     "{}: {} of {} NCCL messages broke off because several processes wrote to one file; channels can be missing",
                     log.path, log.torn, log.messages
                 );
-                out.push(
-                    Warning::new("nccl-log-torn", message).with_hint("Let every process write its own log: NCCL_DEBUG_FILE=nccl.%h.%p.log"),
-                );
+                out.push(Warning::new("nccl-log-torn", message).with_hint(
+                    "Let every process write its own log: NCCL_DEBUG_FILE=nccl.%h.%p.log",
+                ));
             }
             for process in &log.processes {
                 for (text, count) in &process.warnings {
-                    let times = if *count == 1 { String::new() } else { format!(" ({count} times)") };
-                    out.push(Warning::new("nccl-warning", format!("NCCL warned on {} pid {}{times}: {text}", process.host, process.pid)));
+                    let times =
+                        if *count == 1 { String::new() } else { format!(" ({count} times)") };
+                    out.push(Warning::new(
+                        "nccl-warning",
+                        format!(
+                            "NCCL warned on {} pid {}{times}: {text}",
+                            process.host, process.pid
+                        ),
+                    ));
                 }
             }
         }
         if let Some(topology) = self.topology.filter(|topology| topology.hides_nvlink) {
-            let message = format!("{}: this matrix leaves NVLink out, so GPUs that it shows on PCIe may be linked better", topology.path);
-            out.push(Warning::new("topology-without-nvlink", message).with_hint("Write it with: nvidia-smi topo -m"));
+            let message = format!(
+                "{}: this matrix leaves NVLink out, so GPUs that it shows on PCIe may be linked better",
+                topology.path
+            );
+            out.push(
+                Warning::new("topology-without-nvlink", message)
+                    .with_hint("Write it with: nvidia-smi topo -m"),
+            );
         }
         out
     }
 
     /// A warning if none of the processes that the logs speak of, by pid, is among the captured ones: logs of another run.
     pub fn foreign(&self, captured: &BTreeSet<u32>) -> Option<Warning> {
-        let logged: BTreeSet<u32> = self.processes().filter(|process| !process.comms.is_empty()).map(|process| process.pid).collect();
+        let logged: BTreeSet<u32> = self
+            .processes()
+            .filter(|process| !process.comms.is_empty())
+            .map(|process| process.pid)
+            .collect();
         (!logged.is_empty() && !captured.is_empty() && logged.is_disjoint(captured)).then(|| {
             let some = |pids: &BTreeSet<u32>| pids.iter().take(4).map(u32::to_string).collect::<Vec<_>>().join(", ");
             Warning::new(
@@ -254,14 +303,19 @@ impl<'a> Facts<'a> {
     /// not in the logs), for the GPU model `gpu`. The slowest GPU counts. `None` where a link or its speed is not known,
     /// as on networks.
     pub fn peak(&self, comm_id: Option<&str>, gpu: &str) -> Option<Peak> {
-        let of_comm = |route: &&Route<'a>| comm_id.is_some() && route.comm.and_then(|key| key.id()).as_deref() == comm_id;
+        let of_comm = |route: &&Route<'a>| {
+            comm_id.is_some() && route.comm.and_then(|key| key.id()).as_deref() == comm_id
+        };
         let mut routes: Vec<&Route<'a>> = self.routes.iter().filter(of_comm).collect();
         if routes.is_empty() {
             routes = self.routes.iter().collect();
         }
         let links: Vec<Sent> = if routes.is_empty() {
             let paths = &self.topology.filter(|topology| !topology.hides_nvlink)?.gpu_paths;
-            paths.iter().map(|(&(src, dst), &path)| Sent { src, dst, over: kind_of_path(path) }).collect()
+            paths
+                .iter()
+                .map(|(&(src, dst), &path)| Sent { src, dst, over: kind_of_path(path) })
+                .collect()
         } else {
             routes.iter().map(|route| route.sent()).collect::<Option<_>>()?
         };
@@ -277,7 +331,9 @@ impl<'a> Facts<'a> {
         if routes.is_empty() && has_pcie && !nvlinks.is_empty() {
             return None;
         }
-        let of_gpu = |to: BTreeMap<u32, u32>| LinkKind::NvLink(to.into_values().fold(0, u32::saturating_add));
+        let of_gpu = |to: BTreeMap<u32, u32>| {
+            LinkKind::NvLink(to.into_values().fold(0, u32::saturating_add))
+        };
         let kinds = nvlinks.into_values().map(of_gpu).chain(has_pcie.then_some(LinkKind::Pcie));
         let peaks: Vec<Peak> = kinds.map(|kind| peak_gbs(gpu, kind)).collect::<Option<_>>()?;
         peaks.into_iter().min_by(|a, b| a.gbs.total_cmp(&b.gbs))
@@ -294,7 +350,9 @@ struct Sent {
 fn kind_of_path(path: PathClass) -> LinkKind {
     match path {
         PathClass::NvLink(links) => LinkKind::NvLink(links),
-        PathClass::Pix | PathClass::Pxb | PathClass::Phb | PathClass::Node | PathClass::Sys => LinkKind::Pcie,
+        PathClass::Pix | PathClass::Pxb | PathClass::Phb | PathClass::Node | PathClass::Sys => {
+            LinkKind::Pcie
+        }
     }
 }
 
@@ -307,16 +365,26 @@ impl Route<'_> {
             Transport::Shm(_) => LinkKind::Pcie,
             Transport::Net { .. } => return None,
         };
-        Some(Sent { src: self.src_gpu.unwrap_or(self.src), dst: self.dst_gpu.unwrap_or(self.dst), over })
+        Some(Sent {
+            src: self.src_gpu.unwrap_or(self.src),
+            dst: self.dst_gpu.unwrap_or(self.dst),
+            over,
+        })
     }
 }
 
-fn members<'a>(logs: &'a [NcclLog], topology: Option<&Topology>) -> BTreeMap<(CommKey, u32), Member<'a>> {
+fn members<'a>(
+    logs: &'a [NcclLog],
+    topology: Option<&Topology>,
+) -> BTreeMap<(CommKey, u32), Member<'a>> {
     let processes = || logs.iter().flat_map(|log| &log.processes);
     // `nvidia-smi` numbers GPUs by bus id, so where the logs hold all of a host, their order gives the index.
     let mut buses: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for process in processes() {
-        buses.entry(&process.host).or_default().extend(process.comms.iter().filter_map(|comm| comm.device.bus_id));
+        buses
+            .entry(&process.host)
+            .or_default()
+            .extend(process.comms.iter().filter_map(|comm| comm.device.bus_id));
     }
     let by_bus = |host: &str, device: Device| {
         let (known, gpus) = (buses.get(host)?, &topology?.gpus);
@@ -327,14 +395,18 @@ fn members<'a>(logs: &'a [NcclLog], topology: Option<&Topology>) -> BTreeMap<(Co
     for process in processes() {
         for comm in &process.comms {
             let gpu = comm.device.nvml.or_else(|| by_bus(&process.host, comm.device));
-            members.insert((comm.key, comm.rank), Member { host: &process.host, pid: process.pid, device: comm.device, gpu, comm });
+            members.insert(
+                (comm.key, comm.rank),
+                Member { host: &process.host, pid: process.pid, device: comm.device, gpu, comm },
+            );
         }
     }
     members
 }
 
 fn communicator(key: CommKey, members: &[&Member<'_>]) -> view::Communicator {
-    let channels: BTreeSet<u32> = members.iter().filter_map(|m| m.comm.channels.map(|c| c.coll)).collect();
+    let channels: BTreeSet<u32> =
+        members.iter().filter_map(|m| m.comm.channels.map(|c| c.coll)).collect();
     view::Communicator {
         comm_id: key.id(),
         n_ranks: members.iter().map(|m| m.comm.n_ranks).max().unwrap_or(0),

@@ -81,13 +81,17 @@ const PCIE: &[(&str, u32)] = &[
 
 /// The peak of `link` at a GPU of the model `gpu` (`NVIDIA H200`, `Tesla V100-SXM2-32GB`); `None` if the model is not known.
 pub fn peak_gbs(gpu: &str, link: LinkKind) -> Option<Peak> {
-    let is_word = |model: &str| gpu.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == model);
+    let is_word =
+        |model: &str| gpu.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == model);
     match link {
         LinkKind::NvLink(links) => {
             let model = NVLINKS.iter().find(|m| is_word(m.model)).filter(|_| links > 0)?;
             // Where every cell of the matrix shows all links of a switch, they do not add up.
             let links = links.min(model.links);
-            Some(Peak { gbs: f64::from(links) * model.gbs, source: format!("{links} NVLinks of {} GB/s ({})", model.gbs, model.source) })
+            Some(Peak {
+                gbs: f64::from(links) * model.gbs,
+                source: format!("{links} NVLinks of {} GB/s ({})", model.gbs, model.source),
+            })
         }
         LinkKind::Pcie => {
             let &(_, generation) = PCIE.iter().find(|(model, _)| is_word(model))?;
@@ -95,7 +99,9 @@ pub fn peak_gbs(gpu: &str, link: LinkKind) -> Option<Peak> {
             let gbs = f64::from(8_u32 << (generation - 3)) * 16.0 / 8.0 * 128.0 / 130.0;
             Some(Peak {
                 gbs,
-                source: format!("PCIe {generation}.0 x16, 128b/130b coding (PCI Express Base Specification; data sheet of the GPU)"),
+                source: format!(
+                    "PCIe {generation}.0 x16, 128b/130b coding (PCI Express Base Specification; data sheet of the GPU)"
+                ),
             })
         }
     }
@@ -134,7 +140,11 @@ mod tests {
     fn the_table_is_consistent_with_the_sums_that_its_sources_print() {
         for model in NVLINKS {
             let both = 2.0 * f64::from(model.links) * model.gbs;
-            let printed = if both >= 1000.0 { format!("{:.1} TB/s", both / 1000.0) } else { format!("{both} GB/s") };
+            let printed = if both >= 1000.0 {
+                format!("{:.1} TB/s", both / 1000.0)
+            } else {
+                format!("{both} GB/s")
+            };
             assert!(model.source.contains(&printed), "{}: {printed}", model.model);
         }
     }

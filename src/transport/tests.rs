@@ -26,7 +26,14 @@ fn prefix(host: &str, rank: u32) -> String {
 
 /// `channels` connections that rank `src` prints.
 fn via(host: &str, src: u32, dst: u32, channels: u32, via: &str) -> Vec<String> {
-    (0..channels).map(|c| format!("{} Channel {c:02}/0 : {src}[{src}] -> {dst}[{dst}] via {via}", prefix(host, src))).collect()
+    (0..channels)
+        .map(|c| {
+            format!(
+                "{} Channel {c:02}/0 : {src}[{src}] -> {dst}[{dst}] via {via}",
+                prefix(host, src)
+            )
+        })
+        .collect()
 }
 
 /// Two ranks on one host.
@@ -41,7 +48,8 @@ fn two_ranks(transport: &str, more: &[&str]) -> NcclLog {
 fn matrix(rows: &[&str]) -> Topology {
     let header: Vec<String> = (0..rows.len()).map(|gpu| format!("GPU{gpu}")).collect();
     let rows = rows.iter().enumerate().map(|(gpu, row)| format!("GPU{gpu} {row}"));
-    let text = format!("{} CPU Affinity\n{}", header.join(" "), rows.collect::<Vec<_>>().join("\n"));
+    let text =
+        format!("{} CPU Affinity\n{}", header.join(" "), rows.collect::<Vec<_>>().join("\n"));
     topo::parse(&text).expect("a matrix")
 }
 
@@ -59,7 +67,10 @@ fn shared_memory_between_linked_gpus() {
     let (log, topology) = ([two_ranks("SHM/direct/direct", &[])], matrix(&["X NV18", "NV18 X"]));
     let facts = Facts::new(&log, Some(&topology));
     let finding = one(facts.findings(&environment("NCCL_P2P_DISABLE", "1")));
-    assert_eq!((finding.id.as_str(), finding.severity), ("transport-below-topology", Severity::High));
+    assert_eq!(
+        (finding.id.as_str(), finding.severity),
+        ("transport-below-topology", Severity::High)
+    );
     assert_eq!(
         finding.title,
         "Ranks 0 and 1 exchange data through host memory (SHM/direct/direct) although the GPUs are linked by NV18. P2P is disabled (NCCL_P2P_DISABLE)."
@@ -67,17 +78,31 @@ fn shared_memory_between_linked_gpus() {
     assert_eq!(finding.evidence["channels"], 4);
     assert_eq!(finding.evidence["topology"], "NV18");
     assert_eq!(finding.evidence["nccl_logs"][0], "run.nccl.log");
-    assert_eq!(finding.advice.as_deref(), Some("Unset NCCL_P2P_DISABLE (it is set to 1 in the captured environment)."));
+    assert_eq!(
+        finding.advice.as_deref(),
+        Some("Unset NCCL_P2P_DISABLE (it is set to 1 in the captured environment).")
+    );
     // Without a known cause the advice is to look for it; a switch that is off is no cause.
     let finding = one(facts.findings(&environment("NCCL_P2P_DISABLE", "0")));
-    assert!(finding.title.ends_with("linked by NV18.") && finding.advice.is_some_and(|advice| advice.contains("topo -p2p r")));
+    assert!(
+        finding.title.ends_with("linked by NV18.")
+            && finding.advice.is_some_and(|advice| advice.contains("topo -p2p r"))
+    );
 }
 
 #[test]
 fn shared_memory_is_right_across_host_bridges() {
-    for (path, expected) in [("PIX", Some(Severity::Medium)), ("PXB", Some(Severity::Medium)), ("PHB", None), ("NODE", None), ("SYS", None)]
-    {
-        let (log, topology) = ([two_ranks("SHM/direct/direct", &[])], matrix(&[&format!("X {path}"), &format!("{path} X")]));
+    for (path, expected) in [
+        ("PIX", Some(Severity::Medium)),
+        ("PXB", Some(Severity::Medium)),
+        ("PHB", None),
+        ("NODE", None),
+        ("SYS", None),
+    ] {
+        let (log, topology) = (
+            [two_ranks("SHM/direct/direct", &[])],
+            matrix(&[&format!("X {path}"), &format!("{path} X")]),
+        );
         let found = Facts::new(&log, Some(&topology)).findings(&[]);
         assert_eq!(found.first().map(|f| f.severity), expected, "{path}");
     }
@@ -86,7 +111,10 @@ fn shared_memory_is_right_across_host_bridges() {
 #[test]
 fn peer_to_peer_needs_no_finding_and_neither_does_the_unknown() {
     let topology = matrix(&["X NV18", "NV18 X"]);
-    for log in [[two_ranks("P2P/CUMEM", &[])], [two_ranks("P2P/CUMEM/read", &["NCCL_P2P_DISABLE set by environment to 0"])]] {
+    for log in [
+        [two_ranks("P2P/CUMEM", &[])],
+        [two_ranks("P2P/CUMEM/read", &["NCCL_P2P_DISABLE set by environment to 0"])],
+    ] {
         assert_eq!(Facts::new(&log, Some(&topology)).findings(&[]), []);
     }
     // Host memory without a topology: nothing says that better is possible ...
@@ -100,7 +128,10 @@ fn peer_to_peer_needs_no_finding_and_neither_does_the_unknown() {
     let log = [two_ranks("SHM/direct/direct", &[])];
     let facts = Facts::new(&log, Some(&hidden));
     assert_eq!(facts.findings(&[]), []);
-    assert_eq!(facts.warnings().iter().map(|w| w.code.as_str()).collect::<Vec<_>>(), ["topology-without-nvlink"]);
+    assert_eq!(
+        facts.warnings().iter().map(|w| w.code.as_str()).collect::<Vec<_>>(),
+        ["topology-without-nvlink"]
+    );
 }
 
 #[test]
@@ -118,19 +149,36 @@ fn one_host_that_is_taken_for_two() {
     let mut lines = vec![init("vm", 0, 2, 0), init("vm", 1, 2, 1)];
     for (rank, other) in [(0, 1), (1, 0)] {
         lines.push(format!("{} NCCL_HOSTID set by environment to node{rank}", prefix("vm", rank)));
-        lines.push(format!("{} comm 0x{rank}f rank {rank} nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0", prefix("vm", rank)));
-        lines.push(format!("{} Channel 00/0 : {other}[{other}] -> {rank}[{rank}] [receive] via NET/Socket/0", prefix("vm", rank)));
-        lines.push(format!("{} Channel 00/0 : {rank}[{rank}] -> {other}[{other}] [send] via NET/Socket/0", prefix("vm", rank)));
+        lines.push(format!(
+            "{} comm 0x{rank}f rank {rank} nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0",
+            prefix("vm", rank)
+        ));
+        lines.push(format!(
+            "{} Channel 00/0 : {other}[{other}] -> {rank}[{rank}] [receive] via NET/Socket/0",
+            prefix("vm", rank)
+        ));
+        lines.push(format!(
+            "{} Channel 00/0 : {rank}[{rank}] -> {other}[{other}] [send] via NET/Socket/0",
+            prefix("vm", rank)
+        ));
     }
     let log = [log(&lines)];
     let finding = one(Facts::new(&log, None).findings(&[]));
-    assert!(finding.title.starts_with("Ranks 0 and 1 exchange data through a network (NET/Socket) although they run on one host."));
+    assert!(finding.title.starts_with(
+        "Ranks 0 and 1 exchange data through a network (NET/Socket) although they run on one host."
+    ));
     assert_eq!(finding.evidence["NCCL_HOSTID"], "node0 and node1");
     assert_eq!(finding.evidence["nodes_that_nccl_sees"], 2);
-    assert!(finding.advice.is_some_and(|advice| advice.starts_with("Give all ranks of one machine the same NCCL_HOSTID")));
+    assert!(finding.advice.is_some_and(|advice| {
+        advice.starts_with("Give all ranks of one machine the same NCCL_HOSTID")
+    }));
     // Two ranks at the same GPU of "one" host are two machines of one name.
-    let twins =
-        lines.iter().map(|line| line.replace("cudaDev 1 nvmlDev 1 busId 1a000", "cudaDev 0 nvmlDev 0 busId 0a000")).collect::<Vec<_>>();
+    let twins = lines
+        .iter()
+        .map(|line| {
+            line.replace("cudaDev 1 nvmlDev 1 busId 1a000", "cudaDev 0 nvmlDev 0 busId 0a000")
+        })
+        .collect::<Vec<_>>();
     let log = [self::log(&twins)];
     assert_eq!(one(Facts::new(&log, None).findings(&[])).id, "socket-transport");
 }
@@ -138,7 +186,11 @@ fn one_host_that_is_taken_for_two() {
 #[test]
 fn sockets_between_hosts() {
     let lines = |network: &str| {
-        let mut lines = vec![init("n0", 0, 2, 0), init("n1", 1, 2, 0), format!("{} {network}", prefix("n0", 0))];
+        let mut lines = vec![
+            init("n0", 0, 2, 0),
+            init("n1", 1, 2, 0),
+            format!("{} {network}", prefix("n0", 0)),
+        ];
         lines.extend(via("n0", 0, 1, 2, "NET/Socket/0"));
         [log(&lines)]
     };
@@ -149,14 +201,20 @@ fn sockets_between_hosts() {
     let finding = one(Facts::new(&log, None).findings(&environment("NCCL_IB_DISABLE", "1")));
     assert_eq!((finding.id.as_str(), finding.severity), ("sockets-despite-rdma", Severity::High));
     assert!(finding.title.contains("(mlx5_0 and mlx5_1)"), "{}", finding.title);
-    assert_eq!(finding.advice.as_deref(), Some("Remove NCCL_IB_DISABLE=1 (the captured environment)."));
+    assert_eq!(
+        finding.advice.as_deref(),
+        Some("Remove NCCL_IB_DISABLE=1 (the captured environment).")
+    );
 }
 
 #[test]
 fn network_without_gpu_direct_rdma() {
     let lines = |second: &str| {
         let mut lines = vec![init("n0", 0, 2, 0), init("n1", 1, 2, 0)];
-        lines.push(format!("{} NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:192.0.2.2<0>", prefix("n0", 0)));
+        lines.push(format!(
+            "{} NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:192.0.2.2<0>",
+            prefix("n0", 0)
+        ));
         lines.extend(via("n0", 0, 1, 1, "NET/IB/0/GDRDMA"));
         lines.extend(via("n0", 0, 1, 1, second));
         [log(&lines)]
@@ -166,10 +224,14 @@ fn network_without_gpu_direct_rdma() {
     let facts = Facts::new(&log, None);
     let finding = one(facts.findings(&[]));
     assert_eq!((finding.id.as_str(), finding.severity), ("missing-gdrdma", Severity::Medium));
-    assert_eq!((&finding.evidence["cards_without_gdrdma"][0], &finding.evidence["cards_with_gdrdma"]), (&"mlx5_1".into(), &1.into()));
+    assert_eq!(
+        (&finding.evidence["cards_without_gdrdma"][0], &finding.evidence["cards_with_gdrdma"]),
+        (&"mlx5_1".into(), &1.into())
+    );
     assert_eq!(facts.view().pairs[0].gdrdma, Some(false));
     // The card hangs on another host bridge: no fault, and the other card is nearer.
-    let topology = topo::parse("GPU0 mlx5_0 mlx5_1 CPU Affinity\nGPU0 X PIX SYS 0-3\n").expect("a matrix");
+    let topology =
+        topo::parse("GPU0 mlx5_0 mlx5_1 CPU Affinity\nGPU0 X PIX SYS 0-3\n").expect("a matrix");
     let found = Facts::new(&log, Some(&topology)).findings(&[]);
     assert_eq!(
         found.iter().map(|f| (f.id.as_str(), f.severity)).collect::<Vec<_>>(),
@@ -181,9 +243,20 @@ fn network_without_gpu_direct_rdma() {
 #[test]
 fn missing_nvlinks_of_one_gpu_or_one_pair() {
     let found = |rows: &[&str]| Facts::new(&[], Some(&matrix(rows))).findings(&[]);
-    let gpu2 = one(found(&["X NV18 NV16 NV18", "NV18 X NV16 NV18", "NV16 NV16 X NV16", "NV18 NV18 NV16 X"]));
-    assert_eq!(gpu2.title, "NVLinks are missing at GPU2: NV16 where other pairs of this machine have NV18.");
-    assert_eq!(gpu2.evidence["pairs"], serde_json::json!(["GPU0-GPU2 NV16", "GPU1-GPU2 NV16", "GPU2-GPU3 NV16"]));
+    let gpu2 = one(found(&[
+        "X NV18 NV16 NV18",
+        "NV18 X NV16 NV18",
+        "NV16 NV16 X NV16",
+        "NV18 NV18 NV16 X",
+    ]));
+    assert_eq!(
+        gpu2.title,
+        "NVLinks are missing at GPU2: NV16 where other pairs of this machine have NV18."
+    );
+    assert_eq!(
+        gpu2.evidence["pairs"],
+        serde_json::json!(["GPU0-GPU2 NV16", "GPU1-GPU2 NV16", "GPU2-GPU3 NV16"])
+    );
     assert!(!gpu2.evidence.contains_key("not_listed"));
     let pair = one(found(&["X NV4 NV4", "NV4 X NV3", "NV4 NV3 X"]));
     assert!(pair.title.contains("GPU1-GPU2 NV3"), "{}", pair.title);
@@ -213,7 +286,9 @@ fn ranks_with_different_numbers_of_channels() {
 
 #[test]
 fn the_peak_is_that_of_the_slowest_gpus_links() {
-    let gbs = |log: &[NcclLog], topology: &Topology, gpu: &str| Facts::new(log, Some(topology)).peak(None, gpu).map(|peak| peak.gbs);
+    let gbs = |log: &[NcclLog], topology: &Topology, gpu: &str| {
+        Facts::new(log, Some(topology)).peak(None, gpu).map(|peak| peak.gbs)
+    };
     let pair = matrix(&["X NV18", "NV18 X"]);
     assert_eq!(gbs(&[two_ranks("P2P/CUMEM", &[])], &pair, "NVIDIA H200"), Some(450.0));
     assert_eq!(gbs(&[], &pair, "NVIDIA H200"), Some(450.0));
@@ -232,7 +307,12 @@ fn the_peak_is_that_of_the_slowest_gpus_links() {
     assert_eq!(gbs(&[], &pair, "NVIDIA Z9"), None);
     // A communicator that is in the logs is looked at alone; without topology P2P can be anything.
     let logs = [two_ranks("P2P/CUMEM", &[])];
-    assert_eq!(Facts::new(&logs, Some(&pair)).peak(Some("0x0000000000000abc"), "NVIDIA H200").map(|peak| peak.gbs), Some(450.0));
+    assert_eq!(
+        Facts::new(&logs, Some(&pair))
+            .peak(Some("0x0000000000000abc"), "NVIDIA H200")
+            .map(|peak| peak.gbs),
+        Some(450.0)
+    );
     assert_eq!(Facts::new(&logs, None).peak(None, "NVIDIA H200"), None);
 }
 
@@ -251,7 +331,12 @@ fn old_logs_find_their_gpus_by_the_order_of_bus_ids() {
         .collect();
     let (log, topology) = ([log(&lines)], matrix(&["X NV2", "NV2 X"]));
     let facts = Facts::new(&log, Some(&topology));
-    let pairs: Vec<_> = facts.view().pairs.iter().map(|p| (p.src, p.dst, p.src_gpu, p.dst_gpu, p.topology.clone())).collect();
+    let pairs: Vec<_> = facts
+        .view()
+        .pairs
+        .iter()
+        .map(|p| (p.src, p.dst, p.src_gpu, p.dst_gpu, p.topology.clone()))
+        .collect();
     let nv2 = Some("NV2".to_owned());
     assert_eq!(pairs, [(0, 1, Some(1), Some(0), nv2.clone()), (1, 0, Some(0), Some(1), nv2)]);
     assert_eq!(one(facts.findings(&[])).id, "transport-below-topology");
@@ -275,7 +360,10 @@ fn a_line_that_fits_two_communicators_counts_where_both_mean_the_same_gpus() {
         view.communicators.iter().map(|c| c.comm_id.as_deref()).collect::<Vec<_>>(),
         [Some("0x0000000000000abc"), Some("0x0000000000000def")]
     );
-    assert_eq!((view.pairs.len(), view.pairs[0].comm_id.as_deref(), view.pairs[0].channels), (1, Some("0x0000000000000abc"), 2));
+    assert_eq!(
+        (view.pairs.len(), view.pairs[0].comm_id.as_deref(), view.pairs[0].channels),
+        (1, Some("0x0000000000000abc"), 2)
+    );
 }
 
 #[test]
@@ -286,7 +374,10 @@ fn torn_messages_and_nccls_own_warnings_are_passed_on() {
         "n0:1:1 [0] misc/socket.cc:60 NCCL WARN Net : connection failed".to_owned(),
     ])];
     let warnings = Facts::new(&log, None).warnings();
-    assert_eq!(warnings.iter().map(|w| w.code.as_str()).collect::<Vec<_>>(), ["nccl-log-torn", "nccl-warning"]);
+    assert_eq!(
+        warnings.iter().map(|w| w.code.as_str()).collect::<Vec<_>>(),
+        ["nccl-log-torn", "nccl-warning"]
+    );
     assert_eq!(warnings[1].message, "NCCL warned on n0 pid 1 (2 times): Net : connection failed");
 }
 
@@ -310,14 +401,21 @@ fn real_run_through_shared_memory() {
         finding.title,
         "Ranks 0 and 1 exchange data through host memory (SHM/direct/direct) although the GPUs are linked by NV18. P2P is disabled (NCCL_P2P_DISABLE)."
     );
-    assert_eq!(finding.evidence["NCCL_P2P_DISABLE_found_in"], "the NCCL log and the captured environment");
+    assert_eq!(
+        finding.evidence["NCCL_P2P_DISABLE_found_in"],
+        "the NCCL log and the captured environment"
+    );
     let view = facts.view();
     assert_eq!(
-        view.pairs.iter().map(|p| (p.src, p.dst, p.transport.as_str(), p.channels, p.count)).collect::<Vec<_>>(),
+        view.pairs
+            .iter()
+            .map(|p| (p.src, p.dst, p.transport.as_str(), p.channels, p.count))
+            .collect::<Vec<_>>(),
         [(0, 1, "SHM/direct/direct", 4, 4), (1, 0, "SHM/direct/direct", 4, 4)]
     );
     assert_eq!(view.nccl_versions, ["2.28.9+cuda13.0"]);
-    let all_reduce = view.algorithms.iter().find(|a| a.op.as_deref() == Some("AllReduce")).expect("AllReduce");
+    let all_reduce =
+        view.algorithms.iter().find(|a| a.op.as_deref() == Some("AllReduce")).expect("AllReduce");
     assert_eq!(
         (all_reduce.algorithm.as_str(), all_reduce.protocol.as_deref(), all_reduce.max_bytes),
         ("RING", Some("SIMPLE"), 1_226_141_600)
@@ -326,11 +424,22 @@ fn real_run_through_shared_memory() {
 
 #[test]
 fn real_runs_over_nvlink_and_sockets() {
-    for name in ["nvlink/ddp-2gpu.nccl.log", "nvlink/ddp-2gpu-bucket100.nccl.log", "collectives/coll-2gpu.nccl.log"] {
+    for name in [
+        "nvlink/ddp-2gpu.nccl.log",
+        "nvlink/ddp-2gpu-bucket100.nccl.log",
+        "collectives/coll-2gpu.nccl.log",
+    ] {
         let Some((logs, topology)) = real(name) else { return };
         let facts = Facts::new(&logs, Some(&topology));
         assert_eq!(facts.findings(&[]), [], "{name}");
-        assert!(facts.view().pairs.iter().all(|p| p.transport == "P2P/CUMEM" && p.topology.as_deref() == Some("NV18")), "{name}");
+        assert!(
+            facts
+                .view()
+                .pairs
+                .iter()
+                .all(|p| p.transport == "P2P/CUMEM" && p.topology.as_deref() == Some("NV18")),
+            "{name}"
+        );
         assert_eq!(facts.peak(None, "NVIDIA H200").map(|peak| peak.gbs), Some(450.0), "{name}");
     }
     let Some((logs, topology)) = real("socket/socket-2node.nccl.log") else { return };

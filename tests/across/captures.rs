@@ -29,8 +29,11 @@ struct Rows {
 
 /// The steps of one report, straight from its tables: launches are joined by correlation id, calls by the step range.
 fn rows(path: &Path) -> Vec<Rows> {
-    let db = Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).expect("a report");
-    let epoch: i64 = db.query_row("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME", [], |row| row.get(0)).expect("an epoch");
+    let db = Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .expect("a report");
+    let epoch: i64 = db
+        .query_row("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME", [], |row| row.get(0))
+        .expect("an epoch");
     (0..40)
         .map(|step| {
             let range = "SELECT start, \"end\" FROM NVTX_EVENTS WHERE text = ?1";
@@ -82,7 +85,9 @@ fn rules(function: &str) -> (&'static str, f64, f64, bool) {
 
 fn find<'r>(report: &'r Finished, op: &str, comm: u64, bytes: u64) -> &'r CollectiveGroup {
     let id = format!("0x{comm:016x}");
-    let same = |g: &&CollectiveGroup| g.op == op && g.comm_id.as_ref() == Some(&id) && g.bytes == Some(bytes);
+    let same = |g: &&CollectiveGroup| {
+        g.op == op && g.comm_id.as_ref() == Some(&id) && g.bytes == Some(bytes)
+    };
     report.collectives.iter().find(same).unwrap_or_else(|| panic!("{op} of {bytes} bytes on {id}"))
 }
 
@@ -94,7 +99,10 @@ fn forty_operations_by_the_rules() {
     let [zero, one] = [rows(&paths[0]), rows(&paths[1])];
     // Half of what the clocks are apart goes to each rank; only the whole matters here.
     let together = || zero.iter().zip(&one).filter(|(a, _)| rules(&a.function).3);
-    let apart = together().flat_map(|(a, b)| a.kernels.iter().zip(&b.kernels)).map(|(a, b)| (b.1 - a.1) as f64).collect();
+    let apart = together()
+        .flat_map(|(a, b)| a.kernels.iter().zip(&b.kernels))
+        .map(|(a, b)| (b.1 - a.1) as f64)
+        .collect();
     let apart = middle(apart).expect("collectives").round() as i64;
     let mut seen = BTreeMap::new();
     for (a, b) in zero.iter().zip(&one) {
@@ -109,22 +117,44 @@ fn forty_operations_by_the_rules() {
             }
         };
         let transfers: Vec<i64> = a.kernels.iter().zip(&b.kernels).filter_map(transfer).collect();
-        let bandwidths = |factor: f64| middle(transfers.iter().map(|&ns| a.bytes as f64 * parts / ns as f64 * factor).collect());
+        let bandwidths = |factor: f64| {
+            middle(
+                transfers.iter().map(|&ns| a.bytes as f64 * parts / ns as f64 * factor).collect(),
+            )
+        };
         let group = find(&finished, op, a.comm, a.bytes);
-        assert_eq!((group.count, group.untimed, group.n_ranks), (4, 4 - transfers.len() as u64, Some(2)), "{op} {}", a.bytes);
+        assert_eq!(
+            (group.count, group.untimed, group.n_ranks),
+            (4, 4 - transfers.len() as u64, Some(2)),
+            "{op} {}",
+            a.bytes
+        );
         assert_eq!(group.transfer_ns.is_some(), !transfers.is_empty(), "{op} {}", a.bytes);
-        for (found, expected) in [(group.algbw_gbs, bandwidths(1.0)), (group.busbw_gbs, bandwidths(factor))] {
+        for (found, expected) in
+            [(group.algbw_gbs, bandwidths(1.0)), (group.busbw_gbs, bandwidths(factor))]
+        {
             match (found, expected) {
                 // Aligned clocks are rounded to a nanosecond on each rank.
-                (Some(found), Some(expected)) => assert!((found / expected - 1.0).abs() < 1e-3, "{op} {}: {found} {expected}", a.bytes),
+                (Some(found), Some(expected)) => assert!(
+                    (found / expected - 1.0).abs() < 1e-3,
+                    "{op} {}: {found} {expected}",
+                    a.bytes
+                ),
                 (found, expected) => assert_eq!(found, expected, "{op} {}", a.bytes),
             }
         }
         assert_eq!(group.no_bandwidth.is_some(), group.busbw_gbs.is_none());
         *seen.entry(op).or_insert(0) += 1;
     }
-    let expected =
-        [("AllGather", 5), ("AllReduce", 10), ("AllToAll", 5), ("Broadcast", 5), ("Reduce", 5), ("ReduceScatter", 5), ("SendRecv", 5)];
+    let expected = [
+        ("AllGather", 5),
+        ("AllReduce", 10),
+        ("AllToAll", 5),
+        ("Broadcast", 5),
+        ("Reduce", 5),
+        ("ReduceScatter", 5),
+        ("SendRecv", 5),
+    ];
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), expected);
     assert_eq!(finished.collectives.len(), 40);
 }
@@ -133,17 +163,37 @@ fn forty_operations_by_the_rules() {
 #[test]
 fn known_bandwidths_of_nvlink() {
     let Some(report) = of("collectives/coll-2gpu") else { return };
-    let largest = |op: &str| report.collectives.iter().filter(|g| g.op == op).max_by_key(|g| g.bytes).expect("the operation");
-    for (op, expected) in [("AllReduce", 287.6), ("AllGather", 246.8), ("ReduceScatter", 241.7), ("AllToAll", 286.2)] {
+    let largest = |op: &str| {
+        report
+            .collectives
+            .iter()
+            .filter(|g| g.op == op)
+            .max_by_key(|g| g.bytes)
+            .expect("the operation")
+    };
+    for (op, expected) in
+        [("AllReduce", 287.6), ("AllGather", 246.8), ("ReduceScatter", 241.7), ("AllToAll", 286.2)]
+    {
         let group = largest(op);
         assert_eq!((group.bytes, group.count), (Some(128 << 20), 4));
-        assert!(group.busbw_gbs.is_some_and(|gbs| (gbs - expected).abs() < 0.05), "{op}: {:?}", group.busbw_gbs);
+        assert!(
+            group.busbw_gbs.is_some_and(|gbs| (gbs - expected).abs() < 0.05),
+            "{op}: {:?}",
+            group.busbw_gbs
+        );
     }
     // Its shortest kernel is a root that only filled a buffer: dividing by that would give 555 GB/s.
-    let broadcast = report.collectives.iter().find(|g| g.op == "Broadcast" && g.bytes == Some(16 << 20)).expect("the group");
+    let broadcast = report
+        .collectives
+        .iter()
+        .find(|g| g.op == "Broadcast" && g.bytes == Some(16 << 20))
+        .expect("the group");
     assert_eq!((broadcast.busbw_gbs, broadcast.untimed), (None, 4));
     assert_eq!(broadcast.no_bandwidth.as_deref(), Some("no call could be timed"));
-    assert_eq!(broadcast.untimed_reasons.keys().collect::<Vec<_>>(), ["buffered: the ranks were not in it at the same time"]);
+    assert_eq!(
+        broadcast.untimed_reasons.keys().collect::<Vec<_>>(),
+        ["buffered: the ranks were not in it at the same time"]
+    );
 }
 
 // The payload as JSON, and as bytes that the schema tables describe: the same for every operation.
@@ -165,7 +215,12 @@ fn bytes_say_what_json_says() {
                 permissions.set_readonly(false);
                 std::fs::set_permissions(&copy, permissions).expect("a writable copy");
                 let db = Connection::open(&copy).expect("a database");
-                let changed = db.execute(&format!("UPDATE NVTX_EVENTS SET {lost} = NULL WHERE {lost} IS NOT NULL"), []).expect("an update");
+                let changed = db
+                    .execute(
+                        &format!("UPDATE NVTX_EVENTS SET {lost} = NULL WHERE {lost} IS NOT NULL"),
+                        [],
+                    )
+                    .expect("an update");
                 assert!(changed >= 180, "{changed} of {lost}");
                 copy
             })
@@ -189,9 +244,21 @@ fn bandwidth_of_a_training_step() {
 fn a_busy_host_is_the_finding() {
     let Some(report) = of("repeats/ddp-run2") else { return };
     let late = &report.findings[0];
-    assert_eq!((late.id.as_str(), late.evidence["rank"].as_u64(), late.evidence["cause"].as_str()), ("straggler", Some(0), Some("idle")));
-    assert!(late.title.contains("and the other rank waits for it: 7.46 ms a step in the median"), "{}", late.title);
-    assert!(late.title.contains("arrives last at 19 of 20 collectives") && late.title.contains("its host is late"), "{}", late.title);
+    assert_eq!(
+        (late.id.as_str(), late.evidence["rank"].as_u64(), late.evidence["cause"].as_str()),
+        ("straggler", Some(0), Some("idle"))
+    );
+    assert!(
+        late.title.contains("and the other rank waits for it: 7.46 ms a step in the median"),
+        "{}",
+        late.title
+    );
+    assert!(
+        late.title.contains("arrives last at 19 of 20 collectives")
+            && late.title.contains("its host is late"),
+        "{}",
+        late.title
+    );
     assert_eq!((rank(&report, 0).last_count, rank(&report, 1).last_count), (Some(19), Some(1)));
 }
 
@@ -201,7 +268,11 @@ fn a_slow_network_is_the_finding() {
     let [all_reduce] = &report.collectives[..] else { panic!("{:#?}", report.collectives) };
     assert!(all_reduce.busbw_gbs.is_some_and(|gbs| (gbs - 2.8).abs() < 0.05), "{all_reduce:?}");
     assert_eq!(report.findings[0].id, "exposed-communication");
-    assert!(report.findings[0].title.starts_with("Communication takes 82.0 % of the step"), "{}", report.findings[0].title);
+    assert!(
+        report.findings[0].title.starts_with("Communication takes 82.0 % of the step"),
+        "{}",
+        report.findings[0].title
+    );
 }
 
 #[test]
@@ -209,24 +280,47 @@ fn no_payloads_no_bandwidth_and_a_word_about_it() {
     let Some(report) = of("shm/shm-2gpu") else { return };
     let [all_reduce] = &report.collectives[..] else { panic!("{:#?}", report.collectives) };
     assert_eq!((all_reduce.bytes, all_reduce.busbw_gbs), (None, None));
-    assert_eq!(all_reduce.no_bandwidth.as_deref(), Some("the capture does not say how large the message is"));
+    assert_eq!(
+        all_reduce.no_bandwidth.as_deref(),
+        Some("the capture does not say how large the message is")
+    );
     assert_eq!(codes(&report), ["no-payloads"]);
     let hint = report.warnings[0].hint.as_deref().expect("a hint");
     assert!(hint.contains("nsys export") && hint.contains("--include-json true"), "{hint}");
-    assert_eq!(finding(&report, "straggler").expect("a straggler").evidence["rank"].as_u64(), Some(0));
+    assert_eq!(
+        finding(&report, "straggler").expect("a straggler").evidence["rank"].as_u64(),
+        Some(0)
+    );
 }
 
 // By time alone the same operations are found as by step: nothing is shifted and nothing lost.
 #[test]
 fn one_window_gives_the_same_collectives() {
     let Some(folder) = captures() else { return };
-    for run in ["repeats/ddp-run2", "tensor-parallel/tp-2gpu", "nvlink/ddp-2gpu-bucket100", "socket/socket-2node"] {
+    for run in [
+        "repeats/ddp-run2",
+        "tensor-parallel/tp-2gpu",
+        "nvlink/ddp-2gpu-bucket100",
+        "socket/socket-2node",
+    ] {
         let paths = files(&folder, run);
-        let options = nsysnccl::pipeline::Options { step: nsysnccl::pipeline::StepChoice::Whole, ..Default::default() };
+        let options = nsysnccl::pipeline::Options {
+            step: nsysnccl::pipeline::StepChoice::Whole,
+            ..Default::default()
+        };
         let whole = nsysnccl::pipeline::build(&paths, &options, || ()).expect("a report").report;
         let stepped = report(&paths);
         let figures = |report: &Finished| {
-            let figure = |g: &CollectiveGroup| (g.op.clone(), g.bytes, g.count, g.transfer_ns, g.wait_ns.clone(), g.last_arriver.clone());
+            let figure = |g: &CollectiveGroup| {
+                (
+                    g.op.clone(),
+                    g.bytes,
+                    g.count,
+                    g.transfer_ns,
+                    g.wait_ns.clone(),
+                    g.last_arriver.clone(),
+                )
+            };
             report.collectives.iter().map(figure).collect::<Vec<_>>()
         };
         assert_eq!(figures(&whole), figures(&stepped), "{run}");

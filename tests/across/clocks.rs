@@ -2,7 +2,9 @@
 
 use nsysnccl::report::Report as Finished;
 
-use crate::cluster::{ALL_REDUCE, Cluster, EPOCH, MS, SECOND, US, codes, finding, group, rank, warning};
+use crate::cluster::{
+    ALL_REDUCE, Cluster, EPOCH, MS, SECOND, US, codes, finding, group, rank, warning,
+};
 
 /// From 0 to 3 ms, another one in each step.
 fn jitter(step: i64) -> i64 {
@@ -35,13 +37,24 @@ fn steps(cluster: &mut Cluster, numbers: std::ops::Range<i64>) {
 fn assert_rank_1_is_late(report: &Finished, calls: u64) {
     let ranks: Vec<u32> = report.ranks.iter().map(|r| r.rank).collect();
     let all = group(report, "AllReduce", &ranks);
-    assert_eq!((all.count, all.transfer_ns, all.arrival_spread_ns), (calls, Some(10 * MS), Some(5 * MS)));
+    assert_eq!(
+        (all.count, all.transfer_ns, all.arrival_spread_ns),
+        (calls, Some(10 * MS), Some(5 * MS))
+    );
     assert_eq!(all.last_arriver.iter().collect::<Vec<_>>(), [(&1, &calls)]);
     for rank in &report.ranks {
-        assert_eq!(rank.wait_ns_per_step, Some(if rank.rank == 1 { 0 } else { 5 * MS }), "rank {}", rank.rank);
+        assert_eq!(
+            rank.wait_ns_per_step,
+            Some(if rank.rank == 1 { 0 } else { 5 * MS }),
+            "rank {}",
+            rank.rank
+        );
     }
     let late = finding(report, "straggler").expect("a straggler");
-    assert_eq!((late.evidence["rank"].as_u64(), late.evidence["cause"].as_str()), (Some(1), Some("idle")));
+    assert_eq!(
+        (late.evidence["rank"].as_u64(), late.evidence["cause"].as_str()),
+        (Some(1), Some("idle"))
+    );
 }
 
 fn offsets(report: &Finished) -> Vec<Option<i64>> {
@@ -56,7 +69,9 @@ fn clocks_that_are_right_stay_right() {
     assert_rank_1_is_late(&report, 12);
     assert_eq!(offsets(&report), [Some(0); 4]);
     assert_eq!(codes(&report), [""; 0]);
-    assert!(report.ranks.iter().all(|r| r.clock.residual_p95_ns == Some(0) && r.clock.collectives == 12 && r.clock.drift.is_none()));
+    assert!(report.ranks.iter().all(|r| r.clock.residual_p95_ns == Some(0)
+        && r.clock.collectives == 12
+        && r.clock.drift.is_none()));
 }
 
 // From a microsecond to hours, more than a step among them: the offset is found, and nothing else changes.
@@ -70,11 +85,19 @@ fn planted_offsets() {
         cluster.ahead(3, ahead);
         let report = cluster.finish();
         assert_rank_1_is_late(&report, 12);
-        assert_eq!(offsets(&report), [ahead / 2, ahead / 2, -ahead / 2, -ahead / 2].map(Some), "{ahead}");
+        assert_eq!(
+            offsets(&report),
+            [ahead / 2, ahead / 2, -ahead / 2, -ahead / 2].map(Some),
+            "{ahead}"
+        );
         if ahead.abs() > MS {
             let (first, second) = if ahead > 0 { (2, 0) } else { (0, 2) };
             let message = warning(&report, "clocks-apart");
-            assert!(message.contains(&format!("rank {first} is ")) && message.contains(&format!("of rank {second};")), "{message}");
+            assert!(
+                message.contains(&format!("rank {first} is "))
+                    && message.contains(&format!("of rank {second};")),
+                "{message}"
+            );
         } else {
             assert_eq!(codes(&report), [""; 0]);
         }
@@ -103,7 +126,11 @@ fn clocks_that_drift() {
     let drift = rank(&report, 1).clock.drift.clone().expect("a drift");
     // Half of it on each of two ranks, in a second of its own clock, which is 50 us shorter.
     assert_eq!(drift, "linear, -24999 ns/s");
-    assert!(rank(&report, 1).clock.residual_p95_ns.is_some_and(|ns| ns < 100), "{:?}", rank(&report, 1).clock);
+    assert!(
+        rank(&report, 1).clock.residual_p95_ns.is_some_and(|ns| ns < 100),
+        "{:?}",
+        rank(&report, 1).clock
+    );
     let all = group(&report, "AllReduce", &[0, 1]);
     assert_eq!(all.last_arriver[&1], 100);
     assert!(all.leave_spread_p95_ns.is_some_and(|ns| ns < 200), "{all:?}");
@@ -159,7 +186,10 @@ fn normalised_exports_beside_plain_ones() {
     steps(&mut cluster, 0..12);
     let report = cluster.finish();
     assert_rank_1_is_late(&report, 12);
-    assert_eq!((rank(&report, 1).clock.epoch_ns, offsets(&report)), (Some(0), vec![Some(0), Some(0)]));
+    assert_eq!(
+        (rank(&report, 1).clock.epoch_ns, offsets(&report)),
+        (Some(0), vec![Some(0), Some(0)])
+    );
 }
 
 // Rank 1 was captured for steps 6 to 17, rank 0 for 0 to 11: six steps are common.
@@ -179,7 +209,10 @@ fn a_rank_captured_for_a_different_part() {
     assert_eq!(report.steps.len(), 6);
     assert_rank_1_is_late(&report, 6);
     let alone = warning(&report, "collectives-unmatched");
-    assert!(alone.contains("6 on rank 0, 6 on rank 1") && alone.contains("no other rank"), "{alone}");
+    assert!(
+        alone.contains("6 on rank 0, 6 on rank 1") && alone.contains("no other rank"),
+        "{alone}"
+    );
     // Without step names only time tells; both have twelve, so counting would pair step 0 with step 6.
     let report = overlapping.finish_whole();
     let all = group(&report, "AllReduce", &[0, 1]);
@@ -213,7 +246,11 @@ fn a_shifted_capture_on_a_wrong_clock() {
         }
         let report = cluster.finish_whole();
         let all = group(&report, "AllReduce", &[0, 1]);
-        assert_eq!((all.count, all.transfer_ns, all.last_arriver[&1]), (15, Some(10 * MS), 15), "{ahead:?}");
+        assert_eq!(
+            (all.count, all.transfer_ns, all.last_arriver[&1]),
+            (15, Some(10 * MS), 15),
+            "{ahead:?}"
+        );
         if let Some(ahead) = ahead {
             assert_eq!(offsets(&report), [Some(ahead / 2), Some(-ahead / 2)]);
         }
@@ -255,8 +292,14 @@ fn two_of_eight_ranks() {
     }
     let report = cluster.finish();
     let all = group(&report, "AllReduce", &[2, 5]);
-    assert_eq!((all.count, all.transfer_ns, all.n_ranks, all.busbw_gbs), (6, Some(10 * MS), None, None));
-    assert_eq!(all.no_bandwidth.as_deref(), Some("nothing says how many ranks the communicator has"));
+    assert_eq!(
+        (all.count, all.transfer_ns, all.n_ranks, all.busbw_gbs),
+        (6, Some(10 * MS), None, None)
+    );
+    assert_eq!(
+        all.no_bandwidth.as_deref(),
+        Some("nothing says how many ranks the communicator has")
+    );
     assert!(warning(&report, "ranks-missing").contains("0, 1, 3, 4, 6, 7"));
 }
 
@@ -270,7 +313,9 @@ fn no_collective_and_a_single_rank() {
     }
     let report = cluster.finish();
     assert_eq!((report.collectives.len(), report.waits.len(), codes(&report)), (0, 0, vec![]));
-    assert!(report.ranks.iter().all(|r| r.clock.offset_ns.is_none() && r.wait_ns_per_step.is_none() && r.last_count.is_none()));
+    assert!(report.ranks.iter().all(|r| r.clock.offset_ns.is_none()
+        && r.wait_ns_per_step.is_none()
+        && r.last_count.is_none()));
     let mut single = Cluster::new(1);
     steps(&mut single, 0..4);
     let report = single.finish();
@@ -289,17 +334,31 @@ fn no_order_where_the_residual_exceeds_the_skew() {
         for (r, rank) in cluster.ranks.iter_mut().enumerate() {
             let late = if r == 1 { 1 } else { 0 };
             rank.compute(at..at + 30 * MS);
-            rank.collective(&ALL_REDUCE, at + 30 * MS + late * 50 * US..at + 40 * MS + late * scatter);
-            rank.collective(&ALL_REDUCE.bytes(99), at + 50 * MS + late * 5 * MS..at + 60 * MS + late * scatter);
+            rank.collective(
+                &ALL_REDUCE,
+                at + 30 * MS + late * 50 * US..at + 40 * MS + late * scatter,
+            );
+            rank.collective(
+                &ALL_REDUCE.bytes(99),
+                at + 50 * MS + late * 5 * MS..at + 60 * MS + late * scatter,
+            );
         }
     }
     let report = cluster.finish();
-    let of = |bytes: u64| report.collectives.iter().find(|g| g.bytes == Some(bytes)).expect("the group");
+    let of =
+        |bytes: u64| report.collectives.iter().find(|g| g.bytes == Some(bytes)).expect("the group");
     // Those beyond the 95th percentile may have one all the same.
     assert!(of(1 << 20).unordered >= 27, "{:?}", of(1 << 20));
     assert_eq!((of(99).unordered, of(99).last_arriver[&1]), (0, 30));
     // Half the scatter on each of two ranks.
-    assert!(rank(&report, 0).clock.residual_p95_ns.is_some_and(|ns| (120 * US..=170 * US).contains(&ns)), "{:?}", rank(&report, 0).clock);
+    assert!(
+        rank(&report, 0)
+            .clock
+            .residual_p95_ns
+            .is_some_and(|ns| (120 * US..=170 * US).contains(&ns)),
+        "{:?}",
+        rank(&report, 0).clock
+    );
     assert_eq!(rank(&report, 0).ordered_count, Some(60 - of(1 << 20).unordered));
     let spread = finding(&report, "end-spread");
     assert!(spread.is_none(), "300 us of 5 ms: {spread:?}");

@@ -56,7 +56,10 @@ impl Cluster {
 
     /// Places ranks on hosts, in order.
     pub fn hosts(&mut self, names: &[&str]) {
-        self.ranks.iter_mut().zip(names).for_each(|(rank, name)| rank.report.system("Hostname", name));
+        self.ranks
+            .iter_mut()
+            .zip(names)
+            .for_each(|(rank, name)| rank.report.system("Hostname", name));
     }
 
     /// Sets the clock of a rank ahead.
@@ -84,7 +87,10 @@ impl Cluster {
 
     /// Writes the reports.
     pub fn save(&self, folder: &TempDir) -> Vec<PathBuf> {
-        self.ranks.iter().map(|rank| rank.report.save(folder.path(), &format!("run_{}.sqlite", rank.rank))).collect()
+        self.ranks
+            .iter()
+            .map(|rank| rank.report.save(folder.path(), &format!("run_{}.sqlite", rank.rank)))
+            .collect()
     }
 
     /// The finished report with default options.
@@ -115,14 +121,26 @@ pub struct Collective {
 pub const ALL_REDUCE: Collective = Collective {
     function: "ncclAllReduce",
     kernel: "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)",
-    payload: Payload { comm: WORLD, bytes: Some(MIB), redop: Some("Sum"), root: None, peer: None, init: None },
+    payload: Payload {
+        comm: WORLD,
+        bytes: Some(MIB),
+        redop: Some("Sum"),
+        root: None,
+        peer: None,
+        init: None,
+    },
     stream: 20,
 };
 
 impl Collective {
     /// Another operation; the kernel of `ncclX` is called `ncclDevKernel_X_RING_LL`.
     pub fn of(function: &'static str, kernel: &'static str) -> Collective {
-        Collective { function, kernel, payload: Payload { redop: None, ..ALL_REDUCE.payload }, stream: 20 }
+        Collective {
+            function,
+            kernel,
+            payload: Payload { redop: None, ..ALL_REDUCE.payload },
+            stream: 20,
+        }
     }
 
     pub fn on(self, comm: u64, stream: i64) -> Collective {
@@ -204,7 +222,8 @@ impl Rank {
 /// The group of an operation on some ranks.
 #[track_caller]
 pub fn group<'r>(report: &'r Finished, op: &str, ranks: &[u32]) -> &'r CollectiveGroup {
-    let found: Vec<&CollectiveGroup> = report.collectives.iter().filter(|g| g.op == op && g.ranks == ranks).collect();
+    let found: Vec<&CollectiveGroup> =
+        report.collectives.iter().filter(|g| g.op == op && g.ranks == ranks).collect();
     assert_eq!(found.len(), 1, "{op} on {ranks:?}: {:#?}", report.collectives);
     found[0]
 }
@@ -222,7 +241,8 @@ pub fn finding<'r>(report: &'r Finished, id: &str) -> Option<&'r Finding> {
 /// The message of the only warning with this code.
 #[track_caller]
 pub fn warning(report: &Finished, code: &str) -> String {
-    let found: Vec<String> = report.warnings.iter().filter(|w| w.code == code).map(|w| w.message.clone()).collect();
+    let found: Vec<String> =
+        report.warnings.iter().filter(|w| w.code == code).map(|w| w.message.clone()).collect();
     assert_eq!(found.len(), 1, "{code}: {:#?}", report.warnings);
     found[0].clone()
 }

@@ -14,7 +14,8 @@ const STEP_NS: i64 = 50_000_000;
 
 /// A number that looks random, from 0 to `below`.
 fn noise(a: i64, b: i64, below: i64) -> i64 {
-    let mut x = (a as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (b as u64).wrapping_mul(0xd1b5_4a32_d192_ed03);
+    let mut x = (a as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ^ (b as u64).wrapping_mul(0xd1b5_4a32_d192_ed03);
     x ^= x >> 31;
     x = x.wrapping_mul(0x94d0_49bb_1331_11eb);
     ((x ^ (x >> 29)) % below as u64) as i64
@@ -23,7 +24,8 @@ fn noise(a: i64, b: i64, below: i64) -> i64 {
 /// One rank: AllReduce on everyone, AllGather on groups of eight, 50 of both in a step, arriving up to 0.1 ms late.
 fn trace(rank: u32, payloads: bool) -> RankTrace {
     let mut names = Names::default();
-    let kernels = ["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclDevKernel_AllGather_RING_LL"].map(|name| names.intern(name));
+    let kernels = ["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclDevKernel_AllGather_RING_LL"]
+        .map(|name| names.intern(name));
     let mut ops = Ops::default();
     let mut nccl = Vec::new();
     for step in 0..STEPS {
@@ -33,7 +35,8 @@ fn trace(rank: u32, payloads: bool) -> RankTrace {
             let k = step * PER_STEP + i;
             let launch = step * STEP_NS + i * 20_000;
             // Everyone in the group leaves together.
-            let end = (step + 1) * STEP_NS + i * 900_000 + 500_000 + noise(k, i64::from(group), 300_000);
+            let end =
+                (step + 1) * STEP_NS + i * 900_000 + 500_000 + noise(k, i64::from(group), 300_000);
             let start = end - 200_000 - noise(k, 1000 + i64::from(rank), 100_000);
             ops.start.push(start);
             ops.end.push(end);
@@ -107,7 +110,8 @@ impl Many {
     pub fn new(payloads: bool, ranges: bool) -> Many {
         let traces: Vec<RankTrace> = (0..RANKS).map(|rank| trace(rank, payloads)).collect();
         let steps: Vec<Vec<Step>> = traces.iter().map(|_| steps(ranges)).collect();
-        let keys = steps.iter().map(|list| list.iter().map(|s| (s.name.clone(), 0)).collect()).collect();
+        let keys =
+            steps.iter().map(|list| list.iter().map(|s| (s.name.clone(), 0)).collect()).collect();
         Many { traces, steps, keys }
     }
 

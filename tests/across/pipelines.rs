@@ -9,9 +9,21 @@ const BACKWARD: i64 = 4 * MS;
 const TRANSFER: i64 = 200 * US;
 
 fn sends(function: &'static str, peer: usize) -> Collective {
-    let payload = Payload { comm: WORLD, bytes: Some(4 * MIB), peer: Some(peer as i32), ..Payload::default() };
+    let payload = Payload {
+        comm: WORLD,
+        bytes: Some(4 * MIB),
+        peer: Some(peer as i32),
+        ..Payload::default()
+    };
     let stream = if function == "ncclSend" { 21 } else { 22 };
-    Collective { payload, stream, ..Collective::of(function, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<(unsigned long)4096>)") }
+    Collective {
+        payload,
+        stream,
+        ..Collective::of(
+            function,
+            "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<(unsigned long)4096>)",
+        )
+    }
 }
 
 /// Where the AllReduce of all stages is: at the end, as that of the gradient norm, or at the start.
@@ -30,7 +42,11 @@ fn pipeline(stages: usize, payloads: Payloads, all_reduces: AllReduces) -> Clust
     for step in 0..6 {
         let begins = start - 2 * MS;
         if all_reduces == AllReduces::Start {
-            cluster.collective(&ALL_REDUCE, &(0..stages).map(|stage| (stage, start)).collect::<Vec<_>>(), start + MS);
+            cluster.collective(
+                &ALL_REDUCE,
+                &(0..stages).map(|stage| (stage, start)).collect::<Vec<_>>(),
+                start + MS,
+            );
             start += MS;
         }
         let mut free = vec![start; stages];
@@ -116,6 +132,12 @@ fn a_stage_that_has_drained_is_not_late_and_its_host_neither() {
 #[test]
 fn sends_that_overlap_by_chance_are_not_paired() {
     let report = pipeline(4, Payloads::None, AllReduces::End).finish();
-    assert_eq!(report.collectives.iter().map(|group| group.op.as_str()).collect::<Vec<_>>(), ["AllReduce"]);
-    assert!(report.warnings.iter().any(|w| w.code == "collectives-unmatched" && w.message.contains("96 on rank 1, 96 on rank 2")));
+    assert_eq!(
+        report.collectives.iter().map(|group| group.op.as_str()).collect::<Vec<_>>(),
+        ["AllReduce"]
+    );
+    assert!(
+        report.warnings.iter().any(|w| w.code == "collectives-unmatched"
+            && w.message.contains("96 on rank 1, 96 on rank 2"))
+    );
 }

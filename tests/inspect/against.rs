@@ -21,10 +21,23 @@ fn job(ids: [&'static str; 3], times: [u64; 3]) -> Folder {
 
 #[test]
 fn communicators_are_told_by_their_members_and_what_got_slower_comes_first() {
-    let (here, there) = (job(["0xa", "0xb", "0xc"], [100, 300, 200]).inspect(), job(["0xf", "0xe", "0xd"], [100, 200, 200]).inspect());
+    let (here, there) = (
+        job(["0xa", "0xb", "0xc"], [100, 300, 200]).inspect(),
+        job(["0xf", "0xe", "0xd"], [100, 200, 200]).inspect(),
+    );
     let against = compare(&here, &there);
-    let rows: Vec<_> =
-        against.rows.iter().map(|r| (r.communicator.as_str(), r.comm_ids[0].as_str(), r.against_comm_ids[0].as_str(), r.verdict)).collect();
+    let rows: Vec<_> = against
+        .rows
+        .iter()
+        .map(|r| {
+            (
+                r.communicator.as_str(),
+                r.comm_ids[0].as_str(),
+                r.against_comm_ids[0].as_str(),
+                r.verdict,
+            )
+        })
+        .collect();
     assert_eq!(
         rows,
         [
@@ -47,7 +60,10 @@ fn what_only_one_job_runs_is_listed_and_few_operations_get_no_verdict() {
     a.all_reduce(64, [10; 4]).coll("AllGather", 0, "64", "5", "1.0");
     b.all_reduce(64, [90; 4]).coll("Broadcast", 0, "64", "5", "1.0");
     let against = compare(&Folder::new(&[&a]).inspect(), &Folder::new(&[&b]).inspect());
-    assert_eq!((against.rows.len(), against.rows[0].verdict, against.rows[0].basis.as_str()), (1, Verdict::TooFew, "own"));
+    assert_eq!(
+        (against.rows.len(), against.rows[0].verdict, against.rows[0].basis.as_str()),
+        (1, Verdict::TooFew, "own")
+    );
     assert_eq!(against.only_here, ["AllGather of 64 bytes on 2 ranks on 1 node"]);
     assert_eq!(against.only_there, ["Broadcast of 64 bytes on 2 ranks on 1 node"]);
 }
@@ -63,11 +79,15 @@ fn a_difference_within_the_spread_is_said_to_be_one() {
 
 #[test]
 fn a_missing_log_does_not_part_what_belongs_together() {
-    let (here, there) = (job(["0xa", "0xb", "0xc"], [100, 200, 200]), job(["0xf", "0xe", "0xd"], [100, 200, 200]));
+    let (here, there) =
+        (job(["0xa", "0xb", "0xc"], [100, 200, 200]), job(["0xf", "0xe", "0xd"], [100, 200, 200]));
     std::fs::remove_file(there.path().join("h0-pid103.log")).expect("removed");
     let against = compare(&here.inspect(), &there.inspect());
-    let mut rows: Vec<_> =
-        against.rows.iter().map(|r| (r.comm_ids[0].as_str(), r.against_comm_ids[0].as_str(), r.basis.as_str())).collect();
+    let mut rows: Vec<_> = against
+        .rows
+        .iter()
+        .map(|r| (r.comm_ids[0].as_str(), r.against_comm_ids[0].as_str(), r.basis.as_str()))
+        .collect();
     assert_eq!(against.only_here.len() + against.only_there.len(), 0);
     // 0xd and the whole lack a rank there: waiting cannot be taken off.
     rows.sort_unstable();

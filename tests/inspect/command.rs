@@ -7,7 +7,12 @@ use assert_cmd::Command;
 use crate::log::{Folder, Log};
 
 fn run(args: &[&str]) -> Output {
-    Command::cargo_bin("nsysnccl").expect("the program").arg("inspect").args(args).output().expect("it runs")
+    Command::cargo_bin("nsysnccl")
+        .expect("the program")
+        .arg("inspect")
+        .args(args)
+        .output()
+        .expect("it runs")
 }
 
 fn stderr(output: &Output) -> String {
@@ -24,11 +29,16 @@ fn two_ranks() -> Folder {
 #[test]
 fn the_same_bytes_at_any_number_of_threads_and_in_any_order() {
     let folder = two_ranks();
-    let [a, b] = ["h0-pid100.log", "h0-pid101.log"].map(|name| folder.path().join(name).display().to_string());
+    let [a, b] = ["h0-pid100.log", "h0-pid101.log"]
+        .map(|name| folder.path().join(name).display().to_string());
     for format in ["json", "csv", "terminal", "markdown", "html"] {
         let one = run(&[&a, &b, "--format", format, "--threads", "1"]);
         let two = run(&[&b, &a, "--format", format, "--threads", "2"]);
-        assert!(one.status.success() && one.stdout == two.stdout && !one.stdout.is_empty(), "{format}: {}", stderr(&one));
+        assert!(
+            one.status.success() && one.stdout == two.stdout && !one.stdout.is_empty(),
+            "{format}: {}",
+            stderr(&one)
+        );
     }
 }
 
@@ -39,10 +49,17 @@ fn the_document_has_the_fields_of_its_contract() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(json["schema"], "nsysnccl.inspect/1");
     assert_eq!(
-        (json["files"][0]["lines"].as_u64(), json["files"][0]["records"].as_u64(), json["files"][0]["bad_lines"].as_u64()),
+        (
+            json["files"][0]["lines"].as_u64(),
+            json["files"][0]["records"].as_u64(),
+            json["files"][0]["bad_lines"].as_u64()
+        ),
         (Some(30), Some(30), Some(0))
     );
-    assert_eq!((json["records"].as_u64(), json["formats"][0].as_str()), (Some(60), Some("v4.0 of 2.30")));
+    assert_eq!(
+        (json["records"].as_u64(), json["formats"][0].as_str()),
+        (Some(60), Some("v4.0 of 2.30"))
+    );
     let comm = &json["communicators"][0];
     for (field, value) in [
         ("comm_id", "0xa".into()),
@@ -53,7 +70,10 @@ fn the_document_has_the_fields_of_its_contract() {
     ] {
         assert_eq!(comm[field], value, "{field}");
     }
-    assert_eq!((comm["ranks_seen"].to_string(), comm["ranks_missing"].to_string()), ("[0,1]".to_owned(), "[]".to_owned()));
+    assert_eq!(
+        (comm["ranks_seen"].to_string(), comm["ranks_missing"].to_string()),
+        ("[0,1]".to_owned(), "[]".to_owned())
+    );
     let op = &comm["ops"][0];
     for path in [
         "/op",
@@ -88,12 +108,16 @@ fn files_are_written_in_the_format_of_their_ending() {
     let html = read(&html);
     // Timeline, scatter, histogram, boxes.
     assert_eq!(html.matches("<svg").count(), 4);
-    assert!(!html.contains("http://") || html.replace("http://www.w3.org", "").matches("http://").count() == 0);
+    assert!(
+        !html.contains("http://")
+            || html.replace("http://www.w3.org", "").matches("http://").count() == 0
+    );
 }
 
 #[test]
 fn text_from_logs_cannot_steer_a_terminal_or_a_page() {
-    let mut log = Log { name: r"evil\u001b[31m<script>alert(1)</script>|=1+1", ..Log::new("0xa", 0, 2) };
+    let mut log =
+        Log { name: r"evil\u001b[31m<script>alert(1)</script>|=1+1", ..Log::new("0xa", 0, 2) };
     log.all_reduce(64, [1, 2]);
     let folder = Folder::new(&[&log]);
     for format in ["json", "csv", "terminal", "markdown", "html"] {
@@ -118,12 +142,20 @@ fn what_cannot_be_used_ends_with_its_status_and_nothing_on_standard_output() {
         (&[&path, "--comm", "0xff"], 2, "the filters leave none of 60 records"),
         (&[&path, "--op", "Gossip"], 2, "no operation of NCCL"),
         (&[&path, "--since", "yesterday"], 2, "is no time"),
-        (&[&path, "--since", "2026-01-02", "--until", "2026-01-01"], 2, "--until is not after --since"),
+        (
+            &[&path, "--since", "2026-01-02", "--until", "2026-01-01"],
+            2,
+            "--until is not after --since",
+        ),
     ];
     for (args, status, said) in cases {
         let output = run(args);
         assert_eq!(output.status.code(), Some(status), "{args:?}: {}", stderr(&output));
-        assert!(output.stdout.is_empty() && stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
+        assert!(
+            output.stdout.is_empty() && stderr(&output).contains(said),
+            "{args:?}: {}",
+            stderr(&output)
+        );
     }
 }
 
@@ -133,9 +165,19 @@ fn another_job_stands_beside() {
     let [here, there] = [&here, &there].map(|f| f.path().display().to_string());
     let output = run(&[&here, "--against", &there, "--format", "json"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!((json["against"]["rows"][0]["verdict"].as_str(), json["against"]["rows"][0]["change"].as_f64()), (Some("same"), Some(0.0)));
-    let csv = String::from_utf8(run(&[&here, "--against", &there, "--format", "csv"]).stdout).expect("text");
+    assert_eq!(
+        (
+            json["against"]["rows"][0]["verdict"].as_str(),
+            json["against"]["rows"][0]["change"].as_f64()
+        ),
+        (Some("same"), Some(0.0))
+    );
+    let csv = String::from_utf8(run(&[&here, "--against", &there, "--format", "csv"]).stdout)
+        .expect("text");
     assert_eq!((csv.lines().count(), csv.starts_with("communicator,")), (2, true));
     let terminal = String::from_utf8(run(&[&here, "--against", &there]).stdout).expect("text");
-    assert!(terminal.contains("Both jobs run 1 operation and size: 1 the same within 5 %."), "{terminal}");
+    assert!(
+        terminal.contains("Both jobs run 1 operation and size: 1 the same within 5 %."),
+        "{terminal}"
+    );
 }

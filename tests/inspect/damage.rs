@@ -10,7 +10,11 @@ use crate::log::{Folder, Log};
 
 /// Three communicators of one process, plain and verbose, with every kind of record.
 fn sample() -> String {
-    let mut logs = [Log::new("0xa", 0, 2), Log { name: r"a\/b", ..Log::new("0xb", 1, 4) }, Log { name: "tp", ..Log::new("0xc", 0, 8) }];
+    let mut logs = [
+        Log::new("0xa", 0, 2),
+        Log { name: r"a\/b", ..Log::new("0xb", 1, 4) },
+        Log { name: "tp", ..Log::new("0xc", 0, 8) },
+    ];
     let mut text = String::new();
     for sn in 0..4 {
         for log in &mut logs {

@@ -43,11 +43,16 @@ fn the_same_host_and_pid_of_two_runs_are_two_processes() {
 
 #[test]
 fn different_records_of_one_rank_are_named() {
-    let (mut first, mut second) = (Log::new("0xa", 0, 2), Log { pid: 999, ..Log::new("0xa", 0, 2) });
+    let (mut first, mut second) =
+        (Log::new("0xa", 0, 2), Log { pid: 999, ..Log::new("0xa", 0, 2) });
     first.all_reduce(64, [1, 2]);
     second.at(50).all_reduce(64, [3, 4]);
     let view = Folder::new(&[&first, &second]).inspect();
-    assert!(codes(&view).contains(&"same-rank-twice") && codes(&view).contains(&"repeated-records"), "{:?}", codes(&view));
+    assert!(
+        codes(&view).contains(&"same-rank-twice") && codes(&view).contains(&"repeated-records"),
+        "{:?}",
+        codes(&view)
+    );
     assert_eq!(view.operations, 4);
 }
 
@@ -71,7 +76,10 @@ fn several_gzip_members_are_one_log() {
     log.all_reduce(64, [1, 2]);
     let at = log.text.find('\n').map_or(0, |at| at + 1);
     let folder = Folder::new(&[]);
-    folder.write("a.log.gz", &[gzip(&log.text.as_bytes()[..at]), gzip(&log.text.as_bytes()[at..])].concat());
+    folder.write(
+        "a.log.gz",
+        &[gzip(&log.text.as_bytes()[..at]), gzip(&log.text.as_bytes()[at..])].concat(),
+    );
     assert_eq!(folder.inspect().operations, 2);
 }
 
@@ -82,7 +90,10 @@ fn negative_sizes_join_their_true_size_and_their_bandwidth_is_not_used() {
     log.coll("AllReduce", 1, "18446744073709547520", "4", "4611686018427386.000000");
     let view = Folder::new(&[&log]).inspect();
     let op = only(&view);
-    assert_eq!((op.bytes, op.count, op.sizes_corrected, op.logged_busbw_gbs_mean), (Some(4096), 2, 1, Some(1.024)));
+    assert_eq!(
+        (op.bytes, op.count, op.sizes_corrected, op.logged_busbw_gbs_mean),
+        (Some(4096), 2, 1, Some(1.024))
+    );
     assert_eq!(op.busbw_gbs.map(|b| b.p95), Some(1.024));
     assert!(codes(&view).contains(&"negative-sizes"));
 }
@@ -90,13 +101,9 @@ fn negative_sizes_join_their_true_size_and_their_bandwidth_is_not_used() {
 #[test]
 fn times_of_zero_are_counted_and_not_averaged() {
     let mut log = Log::new("0xa", 0, 2);
-    log.coll("AllReduce", 0, "4096", "4", "1.0").coll("AllReduce", 1, "4096", "0", "0.000000").coll(
-        "AllReduce",
-        2,
-        "4096",
-        "\"nan\"",
-        "\"nan\"",
-    );
+    log.coll("AllReduce", 0, "4096", "4", "1.0")
+        .coll("AllReduce", 1, "4096", "0", "0.000000")
+        .coll("AllReduce", 2, "4096", "\"nan\"", "\"nan\"");
     let view = Folder::new(&[&log]).inspect();
     let op = only(&view);
     assert_eq!((op.count, op.without_time, op.logged_busbw_gbs_mean), (3, 2, Some(1.0)));
@@ -110,7 +117,9 @@ fn only_times_of_zero_give_no_figures() {
     log.coll("AllReduce", 0, "4096", "0", "0.000000");
     let view = Folder::new(&[&log]).inspect();
     let op = only(&view);
-    assert!(op.exec_time_us.is_none() && op.busbw_gbs.is_none() && op.logged_busbw_gbs_mean.is_none());
+    assert!(
+        op.exec_time_us.is_none() && op.busbw_gbs.is_none() && op.logged_busbw_gbs_mean.is_none()
+    );
     assert!(view.timeline.bins.is_empty());
 }
 
@@ -120,7 +129,10 @@ fn unknown_operations_have_times_and_no_bandwidth() {
     log.coll("Invalid", 0, "4096", "4", "0.000000").coll("AllReduceV2", 0, "4096", "6", "0.000000");
     let view = Folder::new(&[&log]).inspect();
     let op = only(&view);
-    assert_eq!((op.op.as_str(), op.count, op.exec_time_us.map(|t| t.p50)), ("Invalid", 2, Some(5.0)));
+    assert_eq!(
+        (op.op.as_str(), op.count, op.exec_time_us.map(|t| t.p50)),
+        ("Invalid", 2, Some(5.0))
+    );
     assert!(op.busbw_gbs.is_none() && op.logged_busbw_gbs_mean.is_none());
     let warning = view.warnings.iter().find(|w| w.code == "unknown-operations").expect("a warning");
     assert!(warning.message.contains("AllReduceV2 (1), Invalid (1)"), "{}", warning.message);
@@ -157,7 +169,11 @@ fn a_time_longer_than_the_operation_can_have_taken_is_not_used() {
     let view = Folder::new(&[&log]).inspect();
     let op = only(&view);
     assert_eq!((op.count, op.without_time, op.exec_time_us.map(|t| t.max)), (2, 1, Some(4000.0)));
-    assert!(codes(&view).contains(&"times-of-others") && codes(&view).contains(&"channels-unseen"), "{:?}", codes(&view));
+    assert!(
+        codes(&view).contains(&"times-of-others") && codes(&view).contains(&"channels-unseen"),
+        "{:?}",
+        codes(&view)
+    );
 }
 
 #[test]
@@ -182,6 +198,9 @@ fn records_that_disagree_on_the_communicator_are_named() {
     zero.all_reduce(64, [1, 1, 1]);
     one.all_reduce(64, [1]);
     let view = Folder::new(&[&zero, &one]).inspect();
-    assert_eq!((view.communicators[0].n_ranks, view.communicators[0].class.as_str()), (2, "nvlink-only"));
+    assert_eq!(
+        (view.communicators[0].n_ranks, view.communicators[0].class.as_str()),
+        (2, "nvlink-only")
+    );
     assert!(codes(&view).contains(&"communicator-shapes"));
 }

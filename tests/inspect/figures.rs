@@ -18,11 +18,17 @@ fn times_bandwidths_and_waits_of_two_ranks() {
     one.all_reduce(1_000_000, [100, 50, 100, 95, 100]);
     let view = Folder::new(&[&zero, &one]).inspect();
     let op = only(&view);
-    assert_eq!((op.op.as_str(), op.bytes, op.count, op.total_time_us), ("AllReduce", Some(1_000_000), 10, 1245.0));
+    assert_eq!(
+        (op.op.as_str(), op.bytes, op.count, op.total_time_us),
+        ("AllReduce", Some(1_000_000), 10, 1245.0)
+    );
     let time = op.exec_time_us.expect("times");
     // In order: 50 95 100 x7 400. Position of the 95th percentile: 8.55; of the 99th: 8.91.
     assert_eq!((time.p50, time.max), (100.0, 400.0));
-    assert!((time.p95 - (100.0 + 0.55 * 300.0)).abs() < 1e-9 && (time.p99 - (100.0 + 0.91 * 300.0)).abs() < 1e-9);
+    assert!(
+        (time.p95 - (100.0 + 0.55 * 300.0)).abs() < 1e-9
+            && (time.p99 - (100.0 + 0.91 * 300.0)).abs() < 1e-9
+    );
     let busbw = op.busbw_gbs.expect("bandwidths");
     // 2.5, then 10 for 100 us; 10.526 and 20 GB/s at the top. Position of the 5th percentile: 0.45; of the 95th: 8.55.
     let fast = 1e6 / 95.0 / 1e3;
@@ -34,7 +40,10 @@ fn times_bandwidths_and_waits_of_two_ranks() {
     assert_eq!((op.compared, op.transfer_us.map(|t| (t.p50, t.max))), (5, Some((100.0, 100.0))));
     assert_eq!(op.wait_us.map(|w| w.max), Some(300.0));
     let [zero, one] = [0, 1].map(|rank| &view.communicators[0].ranks[rank].waits);
-    assert_eq!((zero.ordered_count, zero.last_count, zero.last_expected, zero.wait_total_us), (2, 0, Some(1.0), Some(355.0)));
+    assert_eq!(
+        (zero.ordered_count, zero.last_count, zero.last_expected, zero.wait_total_us),
+        (2, 0, Some(1.0), Some(355.0))
+    );
     assert_eq!((one.ordered_count, one.last_count, one.wait_total_us), (2, 2, Some(0.0)));
     assert_eq!((view.processes[1].pid, &view.processes[1].waits), (Some(101), one));
     assert_eq!((view.first_us, view.last_us), (Some(START), Some(START + 4000)));
@@ -43,16 +52,28 @@ fn times_bandwidths_and_waits_of_two_ranks() {
 #[test]
 fn factors_follow_the_operation_and_classes_the_shape() {
     // 8 ranks on 2 nodes, 1 MB in 1000 us: S/t is 1 GB/s, of AllGather and ReduceScatter (S x 8) 8 GB/s.
-    let cases =
-        [("AllReduce", 1.0, 1.75), ("AllGather", 8.0, 7.0), ("ReduceScatter", 8.0, 7.0), ("Broadcast", 1.0, 1.0), ("Reduce", 1.0, 1.0)];
+    let cases = [
+        ("AllReduce", 1.0, 1.75),
+        ("AllGather", 8.0, 7.0),
+        ("ReduceScatter", 8.0, 7.0),
+        ("Broadcast", 1.0, 1.0),
+        ("Reduce", 1.0, 1.0),
+    ];
     for (op, algbw, busbw) in cases {
         let mut log = Log { nnodes: 2, ..Log::new("0xa", 3, 8) };
         log.coll(op, 0, "1000000", "1000", "0.5");
         let view = Folder::new(&[&log]).inspect();
         let got = only(&view);
-        assert_eq!((got.algbw_gbs.map(|b| b.median), got.busbw_gbs.map(|b| b.median)), (Some(algbw), Some(busbw)), "{op}");
+        assert_eq!(
+            (got.algbw_gbs.map(|b| b.median), got.busbw_gbs.map(|b| b.median)),
+            (Some(algbw), Some(busbw)),
+            "{op}"
+        );
         assert_eq!(view.communicators[0].class, "mixed");
-        assert_eq!((view.communicators[0].ranks_missing.as_slice(), got.compared), (&[0, 1, 2, 4, 5, 6, 7][..], 0));
+        assert_eq!(
+            (view.communicators[0].ranks_missing.as_slice(), got.compared),
+            (&[0, 1, 2, 4, 5, 6, 7][..], 0)
+        );
         assert!(got.wait_us.is_none() && got.transfer_us.is_none(), "a wait needs all ranks");
     }
 }
@@ -68,7 +89,10 @@ fn sends_and_receives_have_no_waits_and_their_gaps_are_no_losses() {
     }
     let view = Folder::new(&[&log]).inspect();
     let ops = &view.communicators[0].ops;
-    assert_eq!(ops.iter().map(|op| (op.op.as_str(), op.count)).collect::<Vec<_>>(), [("Recv", 2), ("Send", 2)]);
+    assert_eq!(
+        ops.iter().map(|op| (op.op.as_str(), op.count)).collect::<Vec<_>>(),
+        [("Recv", 2), ("Send", 2)]
+    );
     assert_eq!((ops[0].busbw_gbs.map(|b| b.median), ops[0].compared), (Some(2.0), 0));
     assert_eq!(view.communicators[0].missing_operations, 0);
     assert_eq!(ops[0].timing_sources.get("kernel_cpu"), Some(&2));
@@ -118,7 +142,10 @@ fn a_slow_rank_a_slow_communicator_and_a_slow_stretch_are_found() {
     let mut logs: Vec<Log> = (0..4).map(|rank| Log::new("0xa", rank, 4)).collect();
     for log in &mut logs {
         let late = if log.rank == 2 { 0 } else { 100 };
-        log.all_reduce(1_000_000, (0..200).map(|sn| late + if (100..120).contains(&sn) { 400 } else { 200 }));
+        log.all_reduce(
+            1_000_000,
+            (0..200).map(|sn| late + if (100..120).contains(&sn) { 400 } else { 200 }),
+        );
     }
     // Three pairs of ranks on their own communicators, of which one runs at half the speed.
     for (comm, time, pid) in [("0xb1", 100, 1), ("0xb2", 104, 2), ("0xb3", 200, 3)] {
@@ -132,11 +159,21 @@ fn a_slow_rank_a_slow_communicator_and_a_slow_stretch_are_found() {
     let ids: Vec<&str> = view.findings.iter().map(|f| f.id.as_str()).collect();
     assert_eq!(ids, ["slow-rank", "slow-communicator", "slow-stretch"]);
     let [rank, comm, stretch] = [0, 1, 2].map(|i| &view.findings[i].evidence);
-    assert_eq!((&rank["pid"], &rank["last_count"], &rank["last_expected"]), (&102.into(), &200.into(), &50.0.into()));
-    assert_eq!((comm["comm_id"].as_str(), comm["transfer_busbw_gbs"].as_f64()), (Some("0xb3"), Some(10.0)));
+    assert_eq!(
+        (&rank["pid"], &rank["last_count"], &rank["last_expected"]),
+        (&102.into(), &200.into(), &50.0.into())
+    );
+    assert_eq!(
+        (comm["comm_id"].as_str(), comm["transfer_busbw_gbs"].as_f64()),
+        (Some("0xb3"), Some(10.0))
+    );
     // Records are written every millisecond: 100 to 119 ms.
     let seconds = |name: &str| stretch[name].as_i64().expect("a time") - START;
-    assert!((98_000..=100_000).contains(&seconds("start_us")) && (119_000..=124_000).contains(&seconds("end_us")), "{stretch:?}");
+    assert!(
+        (98_000..=100_000).contains(&seconds("start_us"))
+            && (119_000..=124_000).contains(&seconds("end_us")),
+        "{stretch:?}"
+    );
 }
 
 #[test]
@@ -145,7 +182,10 @@ fn an_even_run_has_no_findings() {
     for log in &mut logs {
         // Who is last alternates.
         let late = u64::from(log.rank);
-        log.all_reduce(1_000_000, (0..200_u64).map(|sn| 200 + if (sn + late).is_multiple_of(2) { 40 } else { 0 }));
+        log.all_reduce(
+            1_000_000,
+            (0..200_u64).map(|sn| 200 + if (sn + late).is_multiple_of(2) { 40 } else { 0 }),
+        );
     }
     assert_eq!(Folder::new(&logs.iter().collect::<Vec<_>>()).inspect().findings, []);
 }
@@ -163,7 +203,17 @@ fn filters_choose_by_time_communicator_and_operation() {
         (view.operations, view.filtered_operations, view.communicators.len())
     };
     assert_eq!(count(Filter::default()), (5, 0, 2));
-    assert_eq!(count(Filter { since_us: Some(START + 1000), until_us: Some(START + 3000), ..Filter::default() }), (2, 3, 2));
+    assert_eq!(
+        count(Filter {
+            since_us: Some(START + 1000),
+            until_us: Some(START + 3000),
+            ..Filter::default()
+        }),
+        (2, 3, 2)
+    );
     assert_eq!(count(Filter { comm: Some("tp".into()), ..Filter::default() }), (1, 4, 1));
-    assert_eq!(count(Filter { op: nsysnccl::model::CommOp::parse("allgather"), ..Filter::default() }), (1, 4, 2));
+    assert_eq!(
+        count(Filter { op: nsysnccl::model::CommOp::parse("allgather"), ..Filter::default() }),
+        (1, 4, 2)
+    );
 }

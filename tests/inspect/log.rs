@@ -26,7 +26,17 @@ pub struct Log {
 impl Log {
     /// An empty log of `rank` of `n_ranks` on one node, in process 100 + `rank`.
     pub fn new(comm: &'static str, rank: u32, n_ranks: u32) -> Self {
-        Self { comm, name: "unknown", rank, n_ranks, nnodes: 1, host: "h0", pid: 100 + rank, text: String::new(), written: START }
+        Self {
+            comm,
+            name: "unknown",
+            rank,
+            n_ranks,
+            nnodes: 1,
+            host: "h0",
+            pid: 100 + rank,
+            text: String::new(),
+            written: START,
+        }
     }
 
     /// Sets when the next record is written, microseconds after [`START`].
@@ -38,7 +48,14 @@ impl Log {
     fn head(&self) -> String {
         format!(
             r#"{{"header":{{"id":"{}","comm_name":"{}","rank":{},"n_ranks":{},"nnodes":{}}},"metadata":{{"inspector_output_format_version":"v4.0","git_rev":"","rec_mechanism":"nccl_profiler_interface","dump_timestamp_us":{},"hostname":"{}","pid":{}}}"#,
-            self.comm, self.name, self.rank, self.n_ranks, self.nnodes, self.written, self.host, self.pid
+            self.comm,
+            self.name,
+            self.rank,
+            self.n_ranks,
+            self.nnodes,
+            self.written,
+            self.host,
+            self.pid
         )
     }
 

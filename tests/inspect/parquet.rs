@@ -39,19 +39,26 @@ fn duckdb_finds_the_same_means() {
     let answer = match Process::new(&python).args(["-c", QUERY]).arg(&folder).output() {
         Ok(answer) if answer.status.code() != Some(77) => answer,
         _ => {
-            eprintln!("SKIPPED: {python} has no module duckdb (pip install duckdb): the Parquet files were written but not read by DuckDB");
+            eprintln!(
+                "SKIPPED: {python} has no module duckdb (pip install duckdb): the Parquet files were written but not read by DuckDB"
+            );
             return;
         }
     };
     assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
     let expected = std::fs::read_to_string(data.join("mean_busbw.tsv")).expect("the table");
-    let expected: Vec<&str> = expected.lines().filter_map(|line| line.strip_prefix("v2.30.7\t")).collect();
+    let expected: Vec<&str> =
+        expected.lines().filter_map(|line| line.strip_prefix("v2.30.7\t")).collect();
     let got = String::from_utf8_lossy(&answer.stdout).into_owned();
     let got: Vec<&str> = got.lines().collect();
     assert_eq!(got.len(), expected.len());
     for (got, expected) in got.iter().zip(expected) {
-        let split = |line: &str| line.rsplit_once('\t').map(|(key, mean)| (key.to_owned(), mean.parse::<f64>().expect("a number")));
-        let ((key, mean), (want_key, want)) = (split(got).expect("a row"), split(expected).expect("a row"));
+        let split = |line: &str| {
+            line.rsplit_once('\t')
+                .map(|(key, mean)| (key.to_owned(), mean.parse::<f64>().expect("a number")))
+        };
+        let ((key, mean), (want_key, want)) =
+            (split(got).expect("a row"), split(expected).expect("a row"));
         assert!(key == want_key && (mean - want).abs() < 1e-8, "{got}\n{expected}");
     }
 }

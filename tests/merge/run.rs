@@ -9,7 +9,13 @@ use crate::scene::*;
 use crate::support::folder;
 
 fn report(folder: &Path, args: &[&str]) -> Output {
-    Command::cargo_bin("nsysnccl").expect("is built").current_dir(folder).arg("report").args(args).output().expect("runs")
+    Command::cargo_bin("nsysnccl")
+        .expect("is built")
+        .current_dir(folder)
+        .arg("report")
+        .args(args)
+        .output()
+        .expect("runs")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -30,7 +36,9 @@ fn scene(with_payloads: bool) -> Scene {
 fn what_is_no_log_is_an_error_and_nothing_is_printed() {
     let folder = folder();
     scene(true).save(folder.path());
-    let file = |name: &str, content: &str| std::fs::write(folder.path().join(name), content).expect("a file");
+    let file = |name: &str, content: &str| {
+        std::fs::write(folder.path().join(name), content).expect("a file")
+    };
     std::fs::create_dir(folder.path().join("empty")).expect("a folder");
     file("notes.log", "step 1 loss 0.5\n");
     file("nothing.log", "");
@@ -41,7 +49,10 @@ fn what_is_no_log_is_an_error_and_nothing_is_printed() {
         ("nothing.log", "nothing.log: holds no record of NCCL Inspector"),
     ];
     for (path, words) in cases {
-        let output = report(folder.path(), &["run_0.sqlite", "--step", "whole", "--inspector", path, "-o", "out.json"]);
+        let output = report(
+            folder.path(),
+            &["run_0.sqlite", "--step", "whole", "--inspector", path, "-o", "out.json"],
+        );
         assert_eq!(output.status.code(), Some(3), "{path}");
         assert!(output.stdout.is_empty(), "{path}");
         let errors = text(&output.stderr);
@@ -54,7 +65,10 @@ fn what_is_no_log_is_an_error_and_nothing_is_printed() {
 fn the_report_says_what_the_logs_add() {
     let folder = folder();
     scene(true).save(folder.path());
-    let output = report(folder.path(), &["run_0.sqlite", "--step", "whole", "--inspector", "logs", "--width", "100"]);
+    let output = report(
+        folder.path(),
+        &["run_0.sqlite", "--step", "whole", "--inspector", "logs", "--width", "100"],
+    );
     assert_eq!(output.status.code(), Some(0));
     let printed = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
@@ -75,9 +89,15 @@ fn text_of_a_log_steers_neither_terminal_nor_page() {
     scene.text("logs.log", &text_of_log);
     scene.save(folder.path());
     for format in ["terminal", "markdown", "html"] {
-        let output = report(folder.path(), &["run_0.sqlite", "--step", "whole", "--inspector", "logs", "--format", format]);
+        let output = report(
+            folder.path(),
+            &["run_0.sqlite", "--step", "whole", "--inspector", "logs", "--format", format],
+        );
         let printed = text(&output.stdout);
         assert!(printed.contains("blink"), "the id is printed");
-        assert!(!printed.contains('\u{1b}') && (format == "terminal" || !printed.contains("<blink>")), "{format}");
+        assert!(
+            !printed.contains('\u{1b}') && (format == "terminal" || !printed.contains("<blink>")),
+            "{format}"
+        );
     }
 }

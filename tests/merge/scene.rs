@@ -154,13 +154,22 @@ impl Scene {
         self.kernel_on(rank, name, stream(20), at, length, call);
     }
 
-    pub fn kernel_on(&mut self, rank: u32, name: &str, stream: Stream, at: i64, length: i64, call: Option<Call>) {
+    pub fn kernel_on(
+        &mut self,
+        rank: u32,
+        name: &str,
+        stream: Stream,
+        at: i64,
+        length: i64,
+        call: Option<Call>,
+    ) {
         let launcher = thread(1000 + rank, 1000 + rank);
         // Rows before time 0 would be left out.
         let launch = at * 1000 - 5_000;
         let report = self.report(rank);
         if let Some(call) = call {
-            let payload = Payload { comm: call.comm, bytes: Some(call.bytes), ..Payload::default() };
+            let payload =
+                Payload { comm: call.comm, bytes: Some(call.bytes), ..Payload::default() };
             report.nccl(launcher, call.function, launch - 500..launch + 500, payload);
         }
         report.kernel(name, stream, at * 1000..(at + length) * 1000, launcher.at(launch));
@@ -174,7 +183,8 @@ impl Scene {
         let range = |i: i64| launch - 4_000 + i * 100..launch - 3_950 + i * 100;
         report.nccl(launcher, "ncclGroupStart", range(-1), Payload::default());
         for (i, &(function, bytes, peer)) in members.iter().enumerate() {
-            let payload = Payload { comm: COMM, bytes: Some(bytes), peer: Some(peer), ..Payload::default() };
+            let payload =
+                Payload { comm: COMM, bytes: Some(bytes), peer: Some(peer), ..Payload::default() };
             report.nccl(launcher, function, range(i as i64), payload);
         }
         report.nccl(launcher, "ncclGroupEnd", launch - 500..launch + 500, Payload::default());
@@ -205,14 +215,18 @@ impl Scene {
         for (file, text) in &self.logs {
             std::fs::write(logs.join(file), text).expect("a log");
         }
-        self.reports.iter().map(|(rank, report)| report.save(folder, &format!("run_{rank}.sqlite"))).collect()
+        self.reports
+            .iter()
+            .map(|(rank, report)| report.save(folder, &format!("run_{rank}.sqlite")))
+            .collect()
     }
 
     /// Writes everything and builds the report.
     pub fn build(&self) -> nsysnccl::Result<Finished> {
         let folder = folder();
         let paths = self.save(folder.path());
-        let options = Options { inspector: vec![folder.path().join("logs")], ..self.options.clone() };
+        let options =
+            Options { inspector: vec![folder.path().join("logs")], ..self.options.clone() };
         pipeline::build(&paths, &options, || ()).map(|built| built.report)
     }
 
@@ -235,19 +249,37 @@ impl Scene {
 #[track_caller]
 pub fn add_up(merge: &InspectorMerge) {
     let sum = |of: fn(&InspectorRank) -> u64| merge.ranks.iter().map(of).sum::<u64>();
-    assert_eq!(merge.unmatched.values().sum::<u64>(), sum(|r| r.unmatched_kernels), "{:?}", merge.unmatched);
-    assert_eq!(merge.unmatched_records.values().sum::<u64>(), sum(|r| r.unmatched_records), "{:?}", merge.unmatched_records);
+    assert_eq!(
+        merge.unmatched.values().sum::<u64>(),
+        sum(|r| r.unmatched_kernels),
+        "{:?}",
+        merge.unmatched
+    );
+    assert_eq!(
+        merge.unmatched_records.values().sum::<u64>(),
+        sum(|r| r.unmatched_records),
+        "{:?}",
+        merge.unmatched_records
+    );
     assert_eq!(merge.pairs.len() as u64, sum(|r| r.records_in_capture - r.unmatched_records));
-    assert!(merge.ranks.iter().all(|r| r.paired + r.unmatched_kernels == r.kernels && r.records_in_capture <= r.records));
+    assert!(
+        merge
+            .ranks
+            .iter()
+            .all(|r| r.paired + r.unmatched_kernels == r.kernels
+                && r.records_in_capture <= r.records)
+    );
 }
 
-pub const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
+pub const ALL_REDUCE: &str =
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
 pub const SEND_RECV: &str = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<(unsigned long)4096>)";
 
 /// (start in microseconds, communicator, number) of every pair of a rank.
 pub fn pairs(merge: &InspectorMerge, rank: u32) -> Vec<(i64, &str, u64)> {
     let own = merge.pairs.iter().filter(|pair| pair.rank == rank);
-    own.map(|pair| (pair.start_ns / 1000, pair.comm_id.as_str(), pair.sn.expect("a number"))).collect()
+    own.map(|pair| (pair.start_ns / 1000, pair.comm_id.as_str(), pair.sn.expect("a number")))
+        .collect()
 }
 
 /// Start in microseconds and number of every pair of rank 0.

@@ -8,12 +8,18 @@ use crate::scene::*;
 /// number    0 ... 19 | 20 ... 25 | 26 ... 39
 /// us          300    | captured  |   300          the last rank to arrive (rank 1); rank 0 waits for it
 /// ```
-fn run(captured_us: i64, captured_wait_us: i64, rest_us: impl Fn(u64) -> i64, rest_wait_us: i64) -> Scene {
+fn run(
+    captured_us: i64,
+    captured_wait_us: i64,
+    rest_us: impl Fn(u64) -> i64,
+    rest_wait_us: i64,
+) -> Scene {
     let mut scene = Scene::default();
     let inside = |sn: u64| (20..26).contains(&sn);
     // Every operation has a place of its own: a few microseconds more or less.
     let times = |sn: u64| {
-        let (us, wait) = if inside(sn) { (captured_us, captured_wait_us) } else { (rest_us(sn), rest_wait_us) };
+        let (us, wait) =
+            if inside(sn) { (captured_us, captured_wait_us) } else { (rest_us(sn), rest_wait_us) };
         (us + (sn as i64 * 7) % 5, wait + (sn as i64 * 5) % 7)
     };
     for sn in 0..40_u64 {
@@ -21,9 +27,18 @@ fn run(captured_us: i64, captured_wait_us: i64, rest_us: impl Fn(u64) -> i64, re
         let (us, wait) = times(sn);
         for (rank, length) in [(0, us + wait), (1, us)] {
             if inside(sn) {
-                scene.kernel(rank, ALL_REDUCE, start + us + wait - length, length, Some(all_reduce(MB)));
+                scene.kernel(
+                    rank,
+                    ALL_REDUCE,
+                    start + us + wait - length,
+                    length,
+                    Some(all_reduce(MB)),
+                );
             }
-            scene.log(&format!("{rank}.log"), [line(sn, length, start + us + wait + 100).pid(1000 + rank).rank(rank, 2)]);
+            scene.log(
+                &format!("{rank}.log"),
+                [line(sn, length, start + us + wait + 100).pid(1000 + rank).rank(rank, 2)],
+            );
         }
     }
     scene
@@ -33,17 +48,29 @@ fn run(captured_us: i64, captured_wait_us: i64, rest_us: impl Fn(u64) -> i64, re
 fn a_capture_like_the_rest() {
     let merge = run(300, 50, |_| 300, 50).merged();
     let [typical] = merge.typical.as_slice() else { panic!("{:?}", merge.typical) };
-    assert_eq!((typical.captured, typical.rest, typical.ranks_logged, typical.n_ranks), (6, 34, 2, 2));
-    assert_eq!((typical.verdict.as_deref(), typical.wait_verdict.as_deref()), (Some("typical"), Some("typical")));
+    assert_eq!(
+        (typical.captured, typical.rest, typical.ranks_logged, typical.n_ranks),
+        (6, 34, 2, 2)
+    );
+    assert_eq!(
+        (typical.verdict.as_deref(), typical.wait_verdict.as_deref()),
+        (Some("typical"), Some("typical"))
+    );
     // On two ranks busbw is the size over the time: numbers 20 to 25 take 300, 302, 304, 301, 303, 300 us.
     let expected = (1e6 / 301e-6 + 1e6 / 302e-6) / 2.0 / 1e9;
     assert!((typical.captured_busbw_gbs.expect("known") - expected).abs() < 1e-9, "{typical:?}");
     let [captured] = merge.captured.as_slice() else { panic!("{:?}", merge.captured) };
-    assert_eq!((captured.first_sn, captured.last_sn, captured.first_logged_sn, captured.last_logged_sn), (20, 25, 0, 39));
+    assert_eq!(
+        (captured.first_sn, captured.last_sn, captured.first_logged_sn, captured.last_logged_sn),
+        (20, 25, 0, 39)
+    );
     // Rank 0 starts number 20 at 1000 us; number 0 was written at -18,547 us (300 + 50 + 100 after its start at -19,000 us, and its
     // own 0 more), number 39 39,004 us later.
     let window = merge.window.expect("a window");
-    assert!((window.from_share - 0.5).abs() < 0.02 && (window.to_share - 0.64).abs() < 0.02, "{window:?}");
+    assert!(
+        (window.from_share - 0.5).abs() < 0.02 && (window.to_share - 0.64).abs() < 0.02,
+        "{window:?}"
+    );
 }
 
 #[test]
@@ -82,7 +109,13 @@ fn what_the_rest_scatters_is_typical() {
 #[test]
 fn operations_count_where_the_same_ranks_logged_them() {
     let mut scene = run(300, 50, |_| 300, 50);
-    let kept: Vec<String> = scene.take("1.log").lines().enumerate().filter(|(sn, _)| sn % 2 == 0).map(|(_, l)| format!("{l}\n")).collect();
+    let kept: Vec<String> = scene
+        .take("1.log")
+        .lines()
+        .enumerate()
+        .filter(|(sn, _)| sn % 2 == 0)
+        .map(|(_, l)| format!("{l}\n"))
+        .collect();
     scene.text("1.log", &kept.concat());
     let merge = scene.merged();
     // 20, 22, 24 inside and 17 outside have both ranks.
@@ -98,13 +131,19 @@ fn too_few_operations_have_no_verdict() {
     let mut scene = run(300, 50, |_| 300, 50);
     for rank in 0..2 {
         let file = format!("{rank}.log");
-        let kept: Vec<String> = scene.take(&file).lines().skip(18).take(9).map(|l| format!("{l}\n")).collect();
+        let kept: Vec<String> =
+            scene.take(&file).lines().skip(18).take(9).map(|l| format!("{l}\n")).collect();
         scene.text(&file, &kept.concat());
     }
     let merge = scene.merged();
     assert_eq!((merge.typical[0].captured, merge.typical[0].rest), (6, 3));
     assert_eq!((&merge.typical[0].verdict, &merge.typical[0].wait_verdict), (&None, &None));
-    assert!(merge.typical[0].reason.as_deref().is_some_and(|why| why.starts_with("fewer than 3 captured or 5 other")));
+    assert!(
+        merge.typical[0]
+            .reason
+            .as_deref()
+            .is_some_and(|why| why.starts_with("fewer than 3 captured or 5 other"))
+    );
 }
 
 // Stamps of a verbose record are the host's: two channels of 600 and 1000 us, mean 800.
@@ -115,8 +154,13 @@ fn the_slowest_channel_beside_the_mean() {
         let (start, length) = (1000 + 2000 * i, 1010 + 20 * i);
         scene.kernel(0, ALL_REDUCE, start, length, Some(all_reduce(MB)));
         let us = |at: i64| EPOCH_US + at;
-        let channel =
-            |id: i64, stop: i64| format!(r#"{{"channel_id":{id},"kernel_start_ts":{},"kernel_stop_ts":{}}}"#, us(start + 5), us(stop));
+        let channel = |id: i64, stop: i64| {
+            format!(
+                r#"{{"channel_id":{id},"kernel_start_ts":{},"kernel_stop_ts":{}}}"#,
+                us(start + 5),
+                us(stop)
+            )
+        };
         let trace = format!(
             r#","event_trace_ts":{{"coll_start_ts":{},"coll_stop_ts":{},"kernel_events":[{},{}]}}}}}}"#,
             us(start - 20),
@@ -131,5 +175,9 @@ fn the_slowest_channel_beside_the_mean() {
     assert_eq!(merge.pairs.len(), 6);
     let channels = merge.channel_imbalance.expect("verbose records");
     assert_eq!((channels.operations, channels.channels), (6, 2));
-    assert!((channels.max_over_mean_p50 - 1.25).abs() < 1e-9 && (channels.max_over_mean_p95 - 1.25).abs() < 1e-9, "{channels:?}");
+    assert!(
+        (channels.max_over_mean_p50 - 1.25).abs() < 1e-9
+            && (channels.max_over_mean_p95 - 1.25).abs() < 1e-9,
+        "{channels:?}"
+    );
 }

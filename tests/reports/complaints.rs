@@ -36,7 +36,10 @@ fn kernels_of_current_nccl_are_communication() {
         r.kernel(GEMM, stream(7), 1000..1400, MAIN.at(110));
         r.kernel(ALL_REDUCE, stream(20), 1300..1900, MAIN.at(120));
     });
-    assert_numbers(&only_rank(&report).steps[0], &[("comm_ns", 600), ("comm_count", 1), ("overlap_ns", 100), ("exposed_comm_ns", 500)]);
+    assert_numbers(
+        &only_rank(&report).steps[0],
+        &[("comm_ns", 600), ("comm_count", 1), ("overlap_ns", 100), ("exposed_comm_ns", 500)],
+    );
     assert_eq!(report.kernels.comm.len(), 1);
     assert_eq!(report.kernels.comm[0].class, "comm:nccl");
 }
@@ -61,10 +64,18 @@ fn synchronisation_rows_are_no_work() {
         r.range(MAIN, "step 1", 100..200);
         r.kernel(GEMM, stream(7), 1000..1400, MAIN.at(110));
         r.kernel(ALL_REDUCE, stream(20), 1400..1900, MAIN.at(120));
-        let sync = [("start", 1000.into()), ("end", 5000.into()), ("streamId", 20.into()), ("globalPid", MAIN.process().into())];
+        let sync = [
+            ("start", 1000.into()),
+            ("end", 5000.into()),
+            ("streamId", 20.into()),
+            ("globalPid", MAIN.process().into()),
+        ];
         r.row("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", &sync);
     });
-    assert_numbers(&only_rank(&report).steps[0], &[("step_ns", 900), ("compute_ns", 400), ("overlap_ns", 0), ("idle_ns", 0)]);
+    assert_numbers(
+        &only_rank(&report).steps[0],
+        &[("step_ns", 900), ("compute_ns", 400), ("overlap_ns", 0), ("idle_ns", 0)],
+    );
 }
 
 // Steps only as start/end ranges, which overlap and end on another thread.
@@ -81,7 +92,10 @@ fn start_end_ranges_are_steps() {
         r.kernel(GEMM, stream(7), 2300..2500, MAIN.at(300));
     });
     let steps = &only_rank(&report).steps;
-    assert_eq!(steps.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["iteration 1", "iteration 2"]);
+    assert_eq!(
+        steps.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
+        ["iteration 1", "iteration 2"]
+    );
     assert_numbers(&steps[0], &[("start_ns", 1000), ("step_ns", 1000), ("compute_ns", 400)]);
     assert_numbers(&steps[1], &[("start_ns", 2000), ("step_ns", 500), ("compute_ns", 500)]);
 }
@@ -109,7 +123,10 @@ fn kernels_outside_every_range_harm_nobody() {
         r.kernel(GEMM, stream(7), 1000..1400, MAIN.at(110));
         r.kernel(GEMM, stream(7), 5000..6000, MAIN.at(900));
     });
-    assert_numbers(&only_rank(&report).steps[0], &[("start_ns", 1000), ("step_ns", 400), ("compute_ns", 400)]);
+    assert_numbers(
+        &only_rank(&report).steps[0],
+        &[("start_ns", 1000), ("step_ns", 400), ("compute_ns", 400)],
+    );
     assert_eq!(report.warnings, []);
 }
 
@@ -122,7 +139,10 @@ fn ranges_that_were_never_closed_are_passed_over() {
         r.range(MAIN, "step 1", 100..200);
         r.kernel(GEMM, stream(7), 1000..1400, MAIN.at(110));
     });
-    assert_eq!(only_rank(&report).steps.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["step 1"]);
+    assert_eq!(
+        only_rank(&report).steps.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
+        ["step 1"]
+    );
 }
 
 // The profiler was still starting: one kernel "runs" before its own launch, one before the capture, one ends before it starts.
@@ -137,7 +157,10 @@ fn impossible_times_at_the_start_of_a_capture() {
         r.kernel(GEMM, stream(7), 1000..900, MAIN.at(160));
         r.kernel(GEMM, stream(7), 1400..1800, MAIN.at(170));
     });
-    assert_numbers(&only_rank(&report).steps[0], &[("start_ns", 105), ("step_ns", 1695), ("compute_ns", 595), ("idle_ns", 1100)]);
+    assert_numbers(
+        &only_rank(&report).steps[0],
+        &[("start_ns", 105), ("step_ns", 1695), ("compute_ns", 595), ("idle_ns", 1100)],
+    );
     assert_eq!(codes(&report), ["before-capture", "negative-duration"]);
 }
 
@@ -153,17 +176,31 @@ fn graph_replay_is_never_read_as_no_communication() {
     });
     assert_numbers(
         &only_rank(&nodes).steps[0],
-        &[("step_ns", 500), ("compute_ns", 300), ("comm_ns", 300), ("overlap_ns", 100), ("idle_ns", 0)],
+        &[
+            ("step_ns", 500),
+            ("compute_ns", 300),
+            ("comm_ns", 300),
+            ("overlap_ns", 100),
+            ("idle_ns", 0),
+        ],
     );
     let row = of(|r| {
         r.range(MAIN, "step 1", 100..200);
         r.graph(stream(7), 1000..1500, MAIN.at(110));
     });
     let step = &only_rank(&row).steps[0];
-    assert_numbers(step, &[("step_ns", 500), ("unclassified.ns", 500), ("unclassified.count", 1), ("idle_ns", 0)]);
+    assert_numbers(
+        step,
+        &[("step_ns", 500), ("unclassified.ns", 500), ("unclassified.count", 1), ("idle_ns", 0)],
+    );
     assert_eq!(step.values[Metric::CommFraction], None);
     assert_eq!(codes(&row), ["graph-level-trace"]);
-    assert!(row.warnings[0].hint.as_deref().is_some_and(|hint| hint.contains("--cuda-graph-trace=node")));
+    assert!(
+        row.warnings[0]
+            .hint
+            .as_deref()
+            .is_some_and(|hint| hint.contains("--cuda-graph-trace=node"))
+    );
     // Both forms of one launch count once.
     let both = of(|r| {
         r.range(MAIN, "step 1", 100..200);
@@ -179,7 +216,12 @@ fn streams_of_equal_number_on_several_gpus_are_several_streams() {
     let report = of(|r| {
         r.range(MAIN, "step 1", 100..200);
         for device in 0..4 {
-            r.kernel(GEMM, Stream { device, context: 1 + device, stream: 17 }, 1000..2000, MAIN.at(110 + device));
+            r.kernel(
+                GEMM,
+                Stream { device, context: 1 + device, stream: 17 },
+                1000..2000,
+                MAIN.at(110 + device),
+            );
         }
     });
     assert_eq!(report.ranks.iter().map(|r| r.device).collect::<Vec<_>>(), [0, 1, 2, 3]);
@@ -219,8 +261,17 @@ fn parts_of_steps_are_no_steps() {
             let at = 1000 * step;
             r.range(MAIN, &format!("step {step}"), at..at + 1000);
             for part in 0..9 {
-                r.range(MAIN, &format!("step {step}.{part}"), at + 100 * part..at + 100 * part + 50);
-                r.kernel(GEMM, stream(7), at + 5000 + 100 * part..at + 5100 + 100 * part, MAIN.at(at + 100 * part + 10));
+                r.range(
+                    MAIN,
+                    &format!("step {step}.{part}"),
+                    at + 100 * part..at + 100 * part + 50,
+                );
+                r.kernel(
+                    GEMM,
+                    stream(7),
+                    at + 5000 + 100 * part..at + 5100 + 100 * part,
+                    MAIN.at(at + 100 * part + 10),
+                );
             }
         }
     });
@@ -239,7 +290,10 @@ fn without_a_marker_nothing_is_called_an_iteration() {
             r.kernel(GEMM, stream(7), 2_000_000 * i..2_000_000 * i + 500, MAIN.at(i));
         }
     });
-    assert_eq!((report.settings.step_pattern.as_str(), report.settings.step_pattern_source.as_str()), ("whole", "no NVTX ranges"));
+    assert_eq!(
+        (report.settings.step_pattern.as_str(), report.settings.step_pattern_source.as_str()),
+        ("whole", "no NVTX ranges")
+    );
     assert_eq!(only_rank(&report).steps.len(), 1);
     // Ranges that are no steps: an error that lists them and proposes --step.
     let folder = folder();
@@ -266,8 +320,14 @@ fn a_kernel_belongs_to_the_step_that_launched_it() {
         r.kernel(GEMM, stream(7), 2000..2400, MAIN.at(210));
     });
     let steps = &only_rank(&report).steps;
-    assert_numbers(&steps[0], &[("start_ns", 1000), ("step_ns", 1000), ("comm_ns", 600), ("comm_count", 1)]);
-    assert_numbers(&steps[1], &[("start_ns", 2000), ("step_ns", 400), ("comm_ns", 0), ("comm_count", 0)]);
+    assert_numbers(
+        &steps[0],
+        &[("start_ns", 1000), ("step_ns", 1000), ("comm_ns", 600), ("comm_count", 1)],
+    );
+    assert_numbers(
+        &steps[1],
+        &[("start_ns", 2000), ("step_ns", 400), ("comm_ns", 0), ("comm_count", 0)],
+    );
 }
 
 #[test]
@@ -276,7 +336,12 @@ fn kernels_speak_for_themselves_where_nccl_writes_no_ranges() {
     let report = of(|r| {
         r.range(MAIN, "step 1", 100..200);
         r.kernel(GEMM, stream(7), 1000..1400, MAIN.at(110));
-        r.kernel("ncclAllReduceRingLLKernel_sum_f32(ncclColl)", stream(20), 1400..1900, MAIN.at(120));
+        r.kernel(
+            "ncclAllReduceRingLLKernel_sum_f32(ncclColl)",
+            stream(20),
+            1400..1900,
+            MAIN.at(120),
+        );
     });
     assert_numbers(&only_rank(&report).steps[0], &[("comm_ns", 500), ("comm_count", 1)]);
     assert!(!report.inputs[0].capture.nccl_payloads);
@@ -298,7 +363,10 @@ fn traffic_outside_nccl_is_communication_too() {
         }
         r.kernel("void my_moe::dispatch<(int)8>(int4 *)", stream(7), 1500..1600, MAIN.at(130));
     });
-    assert_numbers(&only_rank(&report).steps[0], &[("comm_ns", 400), ("comm_count", 4), ("compute_ns", 200), ("step_ns", 600)]);
+    assert_numbers(
+        &only_rank(&report).steps[0],
+        &[("comm_ns", 400), ("comm_count", 4), ("compute_ns", 200), ("step_ns", 600)],
+    );
 }
 
 // CPU  step 1 [100,200)  step 2 [200,300)  step 3 [300,400)
@@ -309,7 +377,12 @@ fn work_across_the_edge_of_a_window_is_clipped_not_dropped() {
     let report = of(|r| {
         for step in 0..3 {
             r.range(MAIN, &format!("step {}", step + 1), 100 + 100 * step..200 + 100 * step);
-            r.kernel(GEMM, stream(7), 1000 + 1000 * step..1400 + 1000 * step, MAIN.at(110 + 100 * step));
+            r.kernel(
+                GEMM,
+                stream(7),
+                1000 + 1000 * step..1400 + 1000 * step,
+                MAIN.at(110 + 100 * step),
+            );
         }
         r.kernel(ALL_REDUCE, stream(20), 500..1200, MAIN.at(50));
         r.kernel(ALL_REDUCE, stream(20), 1900..2100, MAIN.at(150));
@@ -320,15 +393,38 @@ fn work_across_the_edge_of_a_window_is_clipped_not_dropped() {
     // [1000,2000): L 200, C 100, W 50 under C; L ran beside K1.
     assert_numbers(
         &steps[0],
-        &[("step_ns", 1000), ("comm_ns", 300), ("comm_sum_ns", 350), ("comm_count", 2), ("overlap_ns", 200), ("idle_ns", 500)],
+        &[
+            ("step_ns", 1000),
+            ("comm_ns", 300),
+            ("comm_sum_ns", 350),
+            ("comm_count", 2),
+            ("overlap_ns", 200),
+            ("idle_ns", 500),
+        ],
     );
     // [2000,3000): W all of it.
     assert_numbers(
         &steps[1],
-        &[("step_ns", 1000), ("comm_ns", 1000), ("comm_sum_ns", 1100), ("comm_count", 0), ("overlap_ns", 400), ("idle_ns", 0)],
+        &[
+            ("step_ns", 1000),
+            ("comm_ns", 1000),
+            ("comm_sum_ns", 1100),
+            ("comm_count", 0),
+            ("overlap_ns", 400),
+            ("idle_ns", 0),
+        ],
     );
     // [3000,3600): W 100, Z 300, of which 100 and 100 beside K3.
-    assert_numbers(&steps[2], &[("step_ns", 600), ("comm_ns", 400), ("comm_count", 1), ("overlap_ns", 200), ("idle_ns", 0)]);
+    assert_numbers(
+        &steps[2],
+        &[
+            ("step_ns", 600),
+            ("comm_ns", 400),
+            ("comm_count", 1),
+            ("overlap_ns", 200),
+            ("idle_ns", 0),
+        ],
+    );
 }
 
 // Several ranks.
@@ -389,7 +485,11 @@ fn launchers_are_not_counted_as_ranks() {
         }
     });
     assert_eq!((report.ranks.len(), report.summary.world_size), (3, None));
-    assert!(report.warnings.iter().all(|warning| warning.code != "ranks-missing"), "{:?}", report.warnings);
+    assert!(
+        report.warnings.iter().all(|warning| warning.code != "ranks-missing"),
+        "{:?}",
+        report.warnings
+    );
 }
 
 // One report, two processes with equal correlation, stream and context ids; process 8's kernels are ten times as long.
@@ -404,7 +504,11 @@ fn equal_correlation_ids_of_two_processes_are_kept_apart() {
             r.kernel(GEMM, stream(7), 9000..9000 + length, main.at(210));
         }
     });
-    let steps: Vec<_> = report.ranks.iter().map(|r| (r.pid, number(&r.steps[1], "compute_ns"), number(&r.steps[1], "step_ns"))).collect();
+    let steps: Vec<_> = report
+        .ranks
+        .iter()
+        .map(|r| (r.pid, number(&r.steps[1], "compute_ns"), number(&r.steps[1], "step_ns")))
+        .collect();
     assert_eq!(steps, [(7, Some(100), Some(100)), (8, Some(1000), Some(1000))]);
 }
 
@@ -422,7 +526,10 @@ fn a_ranks_gpu_stays_with_its_cpu() {
         .collect();
     let report = report(&paths);
     for (number, rank) in (0..4).zip(&report.ranks) {
-        assert_eq!((rank.rank, rank.gpu.as_deref()), (number, Some(format!("GPU of {number}").as_str())));
+        assert_eq!(
+            (rank.rank, rank.gpu.as_deref()),
+            (number, Some(format!("GPU of {number}").as_str()))
+        );
         assert_eq!(rank.report, format!("run_{}.sqlite", 3 - number));
         assert_eq!(self::number(&rank.steps[2], "compute_ns"), Some(400 + i64::from(number)));
     }
@@ -442,11 +549,19 @@ fn ranks_on_one_gpu_are_named() {
             .collect();
         report(&paths)
     };
-    let shared = |report: &nsysnccl::report::Report| report.findings.iter().find(|f| f.id == "shared-gpu").cloned();
+    let shared = |report: &nsysnccl::report::Report| {
+        report.findings.iter().find(|f| f.id == "shared-gpu").cloned()
+    };
     let all_on_one = shared(&of(["a-1"; 4])).expect("a finding");
     assert!(all_on_one.title.starts_with("Ranks 0-3 run on one GPU:"), "{}", all_on_one.title);
     let two_pairs = shared(&of(["a-1", "b-2", "b-2", "a-1"])).expect("a finding");
-    assert!(two_pairs.title.starts_with("Ranks 0, 3 run on one GPU, and 1 more GPU runs several ranks:"), "{}", two_pairs.title);
+    assert!(
+        two_pairs
+            .title
+            .starts_with("Ranks 0, 3 run on one GPU, and 1 more GPU runs several ranks:"),
+        "{}",
+        two_pairs.title
+    );
     assert_eq!(two_pairs.evidence["ranks"], serde_json::json!(["0, 3", "1-2"]));
     // A number of zeros is none.
     for each_its_own in [["a-1", "a-2", "a-3", "a-4"], ["0000-00"; 4], [""; 4]] {
@@ -461,8 +576,14 @@ fn the_report_says_where_each_clock_stands() {
     with.session(1_800_000_000_000_000_000);
     let mut without = rank(Some(1), 51, 0);
     without.without("TARGET_INFO_SESSION_START_TIME");
-    let report = report(&[with.save(folder.path(), "run_0.sqlite"), without.save(folder.path(), "run_1.sqlite")]);
-    assert_eq!(report.ranks.iter().map(|r| r.clock.epoch_ns).collect::<Vec<_>>(), [Some(1_800_000_000_000_000_000), None]);
+    let report = report(&[
+        with.save(folder.path(), "run_0.sqlite"),
+        without.save(folder.path(), "run_1.sqlite"),
+    ]);
+    assert_eq!(
+        report.ranks.iter().map(|r| r.clock.epoch_ns).collect::<Vec<_>>(),
+        [Some(1_800_000_000_000_000_000), None]
+    );
 }
 
 /// A rank whose AllReduce of step i ends `late[i]` after the others'; ms.
@@ -474,7 +595,12 @@ fn ending(number: u32, late: &[i64]) -> Report {
         let at = 100 * MS * step;
         report.range(main, &format!("step {step}"), at + MS..at + 50 * MS);
         report.kernel(GEMM, stream(7), at + 10 * MS..at + 40 * MS, main.at(at + 2 * MS));
-        report.kernel(ALL_REDUCE, stream(20), at + 40 * MS..at + (80 + late) * MS, main.at(at + 3 * MS));
+        report.kernel(
+            ALL_REDUCE,
+            stream(20),
+            at + 40 * MS..at + (80 + late) * MS,
+            main.at(at + 3 * MS),
+        );
     }
     report
 }
@@ -486,22 +612,32 @@ fn clocks_that_are_apart_are_brought_together_and_the_offset_is_shown() {
     let mut there = ending(1, &[0; 6]);
     // The other host's clock is 50 ms ahead, half a step.
     there.session(1_700_000_000_000_000_000 + 50 * MS);
-    let report = report(&[here.save(folder.path(), "run_0.sqlite"), there.save(folder.path(), "run_1.sqlite")]);
+    let report = report(&[
+        here.save(folder.path(), "run_0.sqlite"),
+        there.save(folder.path(), "run_1.sqlite"),
+    ]);
     let offsets: Vec<i64> = report.ranks.iter().filter_map(|r| r.clock.offset_ns).collect();
     assert_eq!(offsets[1] - offsets[0], -50 * MS);
-    assert!(report.ranks.iter().all(|r| r.clock.residual_p95_ns == Some(0) && r.clock.collectives == 6));
+    assert!(
+        report.ranks.iter().all(|r| r.clock.residual_p95_ns == Some(0) && r.clock.collectives == 6)
+    );
 }
 
 #[test]
 fn ranks_that_do_not_leave_a_collective_together_are_flagged() {
     let folder = folder();
     // All ranks leave an AllReduce together; here one leaves 8 ms early or late, which no offset explains.
-    let jumping =
-        [ending(0, &[0; 6]).save(folder.path(), "run_0.sqlite"), ending(1, &[8, -8, 8, -8, 8, -8]).save(folder.path(), "run_1.sqlite")];
+    let jumping = [
+        ending(0, &[0; 6]).save(folder.path(), "run_0.sqlite"),
+        ending(1, &[8, -8, 8, -8, 8, -8]).save(folder.path(), "run_1.sqlite"),
+    ];
     let ids = |report: &Finished| report.findings.iter().map(|f| f.id.clone()).collect::<Vec<_>>();
     assert!(ids(&report(&jumping)).contains(&"end-spread".to_owned()));
     // The same lateness every time is a clock.
-    let steady = [ending(0, &[0; 6]).save(folder.path(), "steady_0.sqlite"), ending(1, &[8; 6]).save(folder.path(), "steady_1.sqlite")];
+    let steady = [
+        ending(0, &[0; 6]).save(folder.path(), "steady_0.sqlite"),
+        ending(1, &[8; 6]).save(folder.path(), "steady_1.sqlite"),
+    ];
     assert!(!ids(&report(&steady)).contains(&"end-spread".to_owned()));
 }
 
@@ -525,9 +661,15 @@ fn a_file_without_gpu_work_among_ranks_is_named() {
 #[test]
 fn ranks_that_nothing_names_are_numbered_with_a_warning() {
     let folder = folder();
-    let paths = [rank(None, 50, 0).save(folder.path(), "trainer.sqlite"), rank(None, 51, 0).save(folder.path(), "worker.sqlite")];
+    let paths = [
+        rank(None, 50, 0).save(folder.path(), "trainer.sqlite"),
+        rank(None, 51, 0).save(folder.path(), "worker.sqlite"),
+    ];
     let report = report(&paths);
-    assert_eq!(report.ranks.iter().map(|r| (r.rank, r.report.as_str())).collect::<Vec<_>>(), [(0, "trainer.sqlite"), (1, "worker.sqlite")]);
+    assert_eq!(
+        report.ranks.iter().map(|r| (r.rank, r.report.as_str())).collect::<Vec<_>>(),
+        [(0, "trainer.sqlite"), (1, "worker.sqlite")]
+    );
     assert!(codes(&report).contains(&"rank-by-order"));
 }
 
@@ -563,7 +705,10 @@ fn collectives_overlap_only_where_they_run_not_where_they_are_launched() {
         r.kernel(ALL_REDUCE, stream(20), 1000..1500, MAIN.at(110));
         r.kernel(ALL_REDUCE, stream(21), 1500..2000, MAIN.at(111));
     });
-    assert_numbers(&only_rank(&report).steps[0], &[("step_ns", 1000), ("comm_ns", 1000), ("comm_sum_ns", 1000)]);
+    assert_numbers(
+        &only_rank(&report).steps[0],
+        &[("step_ns", 1000), ("comm_ns", 1000), ("comm_sum_ns", 1000)],
+    );
 }
 
 #[test]

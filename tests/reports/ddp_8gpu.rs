@@ -16,7 +16,10 @@ fn one_exposed_all_reduce() {
     let folder = folder();
     let report = report(&scenes::ddp_8gpu(folder.path()));
     assert_eq!(report.name, "ddp-8gpu");
-    assert_eq!(report.ranks.iter().map(|r| r.rank).collect::<Vec<_>>(), (0..RANKS).collect::<Vec<_>>());
+    assert_eq!(
+        report.ranks.iter().map(|r| r.rank).collect::<Vec<_>>(),
+        (0..RANKS).collect::<Vec<_>>()
+    );
     assert!(report.ranks.iter().all(|r| r.rank_source == "environment RANK" && r.gpu.as_deref() == Some("NVIDIA H200")));
     for rank in &report.ranks {
         let late = lateness(rank.rank);
@@ -41,7 +44,10 @@ fn one_exposed_all_reduce() {
             );
         }
         // The profiler of rank r started r ms later.
-        assert_eq!(rank.clock.epoch_ns, Some(1_700_000_000_000_000_000 + i64::from(rank.rank) * MS));
+        assert_eq!(
+            rank.clock.epoch_ns,
+            Some(1_700_000_000_000_000_000 + i64::from(rank.rank) * MS)
+        );
     }
     assert_eq!(report.steps.len(), STEPS as usize);
     for step in 0..report.steps.len() {
@@ -53,7 +59,10 @@ fn one_exposed_all_reduce() {
         assert!(!report.steps[step].outlier);
     }
     assert_eq!(report.summary.values.median(Metric::CommFraction), Some(587.0 / 701.0));
-    assert_eq!((report.summary.ranks, report.summary.world_size, report.summary.counted_steps), (8, Some(8), 6));
+    assert_eq!(
+        (report.summary.ranks, report.summary.world_size, report.summary.counted_steps),
+        (8, Some(8), 6)
+    );
     assert_eq!(report.warnings, []);
 }
 
@@ -61,17 +70,29 @@ fn one_exposed_all_reduce() {
 fn the_last_rank_waits_for_nobody() {
     let folder = folder();
     let report = report(&scenes::ddp_8gpu(folder.path()));
-    let [all_reduce] = &report.collectives[..] else { panic!("one kind of collective: {:?}", report.collectives) };
-    assert_eq!((all_reduce.op.as_str(), all_reduce.bytes, all_reduce.count), ("AllReduce", Some(scenes::GRADIENTS), STEPS as u64));
+    let [all_reduce] = &report.collectives[..] else {
+        panic!("one kind of collective: {:?}", report.collectives)
+    };
+    assert_eq!(
+        (all_reduce.op.as_str(), all_reduce.bytes, all_reduce.count),
+        ("AllReduce", Some(scenes::GRADIENTS), STEPS as u64)
+    );
     assert_eq!(all_reduce.comm_id.as_deref(), Some("0xfa012817699a0bae"));
     // Rank 7 arrives last, 0.7 ms after the mean: 587 - 0.7.
     assert_eq!(all_reduce.transfer_ns, Some(586_300_000));
     let waits: Vec<i64> = (0..RANKS).map(|rank| all_reduce.wait_ns[&rank]).collect();
     assert_eq!(waits, [1_400_000, 1_200_000, 1_000_000, 800_000, 600_000, 400_000, 200_000, 0]);
-    assert_eq!(all_reduce.last_arriver.iter().filter(|(_, n)| **n > 0).collect::<Vec<_>>(), [(&7, &(STEPS as u64))]);
+    assert_eq!(
+        all_reduce.last_arriver.iter().filter(|(_, n)| **n > 0).collect::<Vec<_>>(),
+        [(&7, &(STEPS as u64))]
+    );
     // 1,226,141,600 bytes in 586.3 ms, and 2 x 7/8 of that.
-    let (algorithm, bus) = (all_reduce.algbw_gbs.expect("bytes"), all_reduce.busbw_gbs.expect("bytes"));
-    assert!((algorithm - 2.091_321_2).abs() < 1e-6 && (bus - 3.659_812_1).abs() < 1e-6, "{algorithm} {bus}");
+    let (algorithm, bus) =
+        (all_reduce.algbw_gbs.expect("bytes"), all_reduce.busbw_gbs.expect("bytes"));
+    assert!(
+        (algorithm - 2.091_321_2).abs() < 1e-6 && (bus - 3.659_812_1).abs() < 1e-6,
+        "{algorithm} {bus}"
+    );
     // The clocks are right already.
     for rank in &report.ranks {
         assert_eq!((rank.clock.offset_ns, rank.clock.residual_p95_ns), (Some(0), Some(0)));
@@ -145,8 +166,24 @@ fn a_prefetching_loader_pulls_no_window() {
     // Window 2 [3000,4000): P4 under K2, idle 3950-4000.
     assert_numbers(
         &steps[2],
-        &[("start_ns", 3000), ("step_ns", 1000), ("compute_ns", 950), ("htod.ns", 100), ("htod.exposed_ns", 0), ("idle_ns", 50)],
+        &[
+            ("start_ns", 3000),
+            ("step_ns", 1000),
+            ("compute_ns", 950),
+            ("htod.ns", 100),
+            ("htod.exposed_ns", 0),
+            ("idle_ns", 50),
+        ],
     );
     // Window 3 ends with its own work.
-    assert_numbers(&steps[3], &[("start_ns", 4000), ("step_ns", 950), ("compute_ns", 950), ("htod.ns", 0), ("idle_ns", 0)]);
+    assert_numbers(
+        &steps[3],
+        &[
+            ("start_ns", 4000),
+            ("step_ns", 950),
+            ("compute_ns", 950),
+            ("htod.ns", 0),
+            ("idle_ns", 0),
+        ],
+    );
 }

@@ -32,7 +32,8 @@ fn of(data: &Path, run: &str) -> Report {
 
 /// The distinct values of a number over the steps of all ranks.
 fn values(report: &Report, path: &str) -> Vec<i64> {
-    let mut found: Vec<i64> = report.ranks.iter().flat_map(|r| &r.steps).filter_map(|step| number(step, path)).collect();
+    let mut found: Vec<i64> =
+        report.ranks.iter().flat_map(|r| &r.steps).filter_map(|step| number(step, path)).collect();
     found.sort_unstable();
     found.dedup();
     found
@@ -54,7 +55,8 @@ fn near(found: f64, expected: f64, within: f64) {
 
 fn read(path: &Path) -> NsysReport {
     let step = Regex::new(nsysnccl::steps::select::DEFAULT_PATTERN).expect("the default pattern");
-    nsys::read(path, 0, &nsys::Options { step: Some(&step), classifier: &Classifier::default() }).expect("a report")
+    nsys::read(path, 0, &nsys::Options { step: Some(&step), classifier: &Classifier::default() })
+        .expect("a report")
 }
 
 fn json(path: &Path) -> Value {
@@ -69,7 +71,11 @@ fn every_number_of_every_step_is_that_of_an_independent_program() {
     for (file, processes) in expected.as_object().expect("files") {
         let report = report(&[data.join(file)]);
         for process in processes.as_array().expect("processes") {
-            let rank = report.ranks.iter().find(|r| process["pid"] == r.pid).unwrap_or_else(|| panic!("{file}: {}", process["pid"]));
+            let rank = report
+                .ranks
+                .iter()
+                .find(|r| process["pid"] == r.pid)
+                .unwrap_or_else(|| panic!("{file}: {}", process["pid"]));
             let steps = process["steps"].as_array().expect("steps");
             assert_eq!(rank.steps.len(), steps.len(), "{file}");
             for (step, expected) in rank.steps.iter().zip(steps) {
@@ -94,9 +100,14 @@ fn windows_agree_with_cuda_events_inside_the_program() {
     let mut compared = 0;
     for (file, processes) in truth.as_object().expect("files") {
         for rank in &report(&[data.join(file)]).ranks {
-            let Some(events) = processes.get(rank.pid.to_string()).and_then(Value::as_array) else { continue };
+            let Some(events) = processes.get(rank.pid.to_string()).and_then(Value::as_array) else {
+                continue;
+            };
             for (i, (step, ms)) in rank.steps.iter().zip(events).enumerate() {
-                let (found, ms) = (number(step, "step_ns").expect("a window") as f64 / 1e6, ms.as_f64().expect("ms"));
+                let (found, ms) = (
+                    number(step, "step_ns").expect("a window") as f64 / 1e6,
+                    ms.as_f64().expect("ms"),
+                );
                 // When the first step ran, the profiler was still starting.
                 near(found, ms, if i == 0 { 0.5 } else { 0.0005 * ms });
                 compared += 1;
@@ -139,7 +150,9 @@ fn bf16_halves_the_all_reduce_through_host_memory() {
     near(run_ms(&fp32, Metric::CommNs), 47.4, 0.05);
     near(run_ms(&bf16, Metric::CommNs), 24.1, 0.05);
     // Without waiting: the rank that arrives last.
-    let shortest = |report: &Report| report.ranks.iter().map(|rank| rank_ms(rank, Metric::CommNs)).fold(f64::INFINITY, f64::min);
+    let shortest = |report: &Report| {
+        report.ranks.iter().map(|rank| rank_ms(rank, Metric::CommNs)).fold(f64::INFINITY, f64::min)
+    };
     near(shortest(&fp32), 45.0, 0.6);
     near(shortest(&bf16), 22.0, 0.6);
 }
@@ -155,7 +168,11 @@ fn buckets_make_eleven_all_reduces_that_overlap() {
     ] {
         let report = of(&data, run);
         assert_eq!(values(&report, "comm_count"), [count], "{run}");
-        near(report.summary.values.median(Metric::OverlapFraction).expect("communication"), overlap, 0.015);
+        near(
+            report.summary.values.median(Metric::OverlapFraction).expect("communication"),
+            overlap,
+            0.015,
+        );
     }
     // Meanwhile compute kernels get slower.
     let compute = |run: &str| run_ms(&of(&data, run), Metric::ComputeNs);
@@ -166,10 +183,17 @@ fn buckets_make_eleven_all_reduces_that_overlap() {
 fn a_kernels_name_is_not_the_protocol_that_ran() {
     let Some(data) = captures() else { return };
     let report = of(&data, "shm/shm-2gpu");
-    assert_eq!(report.kernels.comm.iter().map(|k| k.name.as_str()).collect::<Vec<_>>(), ["ncclDevKernel_AllReduce_Sum_f32_RING_LL"]);
+    assert_eq!(
+        report.kernels.comm.iter().map(|k| k.name.as_str()).collect::<Vec<_>>(),
+        ["ncclDevKernel_AllReduce_Sum_f32_RING_LL"]
+    );
     let log = [nccl_log::read(&data.join("shm/shm-2gpu.nccl.log")).expect("a log")];
     let algorithms = Facts::new(&log, None).view().algorithms;
-    let all_reduce: Vec<_> = algorithms.iter().filter(|a| a.op.as_deref() == Some("AllReduce")).map(|a| a.protocol.as_deref()).collect();
+    let all_reduce: Vec<_> = algorithms
+        .iter()
+        .filter(|a| a.op.as_deref() == Some("AllReduce"))
+        .map(|a| a.protocol.as_deref())
+        .collect();
     assert_eq!(all_reduce, [Some("SIMPLE")]);
 }
 
@@ -183,10 +207,18 @@ fn power_sgd_compresses_only_once_it_has_started() {
     for file in files(&data, active) {
         let trace = read(&file).candidates.remove(0).trace;
         for step in &trace.ranges {
-            let inside =
-                trace.nccl.iter().filter(|call| call.op == Some(CommOp::AllReduce) && step.start <= call.start && call.start < step.end);
+            let inside = trace.nccl.iter().filter(|call| {
+                call.op == Some(CommOp::AllReduce)
+                    && step.start <= call.start
+                    && call.start < step.end
+            });
             let bytes: Vec<u64> = inside.filter_map(|call| call.bytes).collect();
-            assert_eq!((bytes.len(), bytes.iter().sum::<u64>()), (3, 3_100_480), "{}", file.display());
+            assert_eq!(
+                (bytes.len(), bytes.iter().sum::<u64>()),
+                (3, 3_100_480),
+                "{}",
+                file.display()
+            );
         }
     }
 }
@@ -199,20 +231,30 @@ fn payloads_read_alike_from_json_and_from_blobs() {
         let copy = folder.path().join(file.file_name().expect("a name"));
         std::fs::copy(&file, &copy).expect("a copy");
         let connection = rusqlite::Connection::open(&copy).expect("a database");
-        connection.execute_batch("UPDATE NVTX_EVENTS SET jsonText = NULL, jsonTextId = NULL").expect("no JSON");
+        connection
+            .execute_batch("UPDATE NVTX_EVENTS SET jsonText = NULL, jsonTextId = NULL")
+            .expect("no JSON");
         drop(connection);
         // Names are interned in order of use, so reduction operations are compared by their text.
         let calls = |path: &Path| {
             let trace = read(path).candidates.remove(0).trace;
-            let redop = |call: &nsysnccl::model::NcclCall| call.redop.map(|name| trace.names.get(name).to_owned());
+            let redop = |call: &nsysnccl::model::NcclCall| {
+                call.redop.map(|name| trace.names.get(name).to_owned())
+            };
             trace
                 .nccl
                 .iter()
-                .map(|call| (call.start, call.op, call.comm, call.bytes, redop(call), call.root, call.peer))
+                .map(|call| {
+                    (call.start, call.op, call.comm, call.bytes, redop(call), call.root, call.peer)
+                })
                 .collect::<Vec<_>>()
         };
         let (json, blob) = (calls(&file), calls(&copy));
-        assert!(json.iter().filter(|call| call.2.is_some() && call.3.is_some()).count() >= 160, "{}", json.len());
+        assert!(
+            json.iter().filter(|call| call.2.is_some() && call.3.is_some()).count() >= 160,
+            "{}",
+            json.len()
+        );
         assert_eq!(json, blob);
     }
 }
@@ -221,18 +263,24 @@ fn payloads_read_alike_from_json_and_from_blobs() {
 fn good_captures_give_no_alarm() {
     let Some(data) = captures() else { return };
     // All of them hold the diagnostic "Not all CUDA events might have been collected."
-    for run in ["nvlink/ddp-2gpu", "shm/shm-2gpu", "onefile/onefile-2gpu", "tensor-parallel/tp-2gpu"] {
+    for run in
+        ["nvlink/ddp-2gpu", "shm/shm-2gpu", "onefile/onefile-2gpu", "tensor-parallel/tp-2gpu"]
+    {
         let report = of(&data, run);
         let codes: Vec<&str> = report.warnings.iter().map(|w| w.code.as_str()).collect();
         assert!(!codes.contains(&"profiler-error"), "{run}: {codes:?}");
-        assert!(report.warnings.iter().all(|w| !w.message.contains("Not all CUDA events")), "{run}");
+        assert!(
+            report.warnings.iter().all(|w| !w.message.contains("Not all CUDA events")),
+            "{run}"
+        );
     }
 }
 
 #[test]
 fn a_quiet_and_a_busy_host() {
     let Some(data) = captures() else { return };
-    let [quiet, view, busy] = ["ddp-run1", "view-run1", "ddp-run2"].map(|run| of(&data, &format!("repeats/{run}")));
+    let [quiet, view, busy] =
+        ["ddp-run1", "view-run1", "ddp-run2"].map(|run| of(&data, &format!("repeats/{run}")));
     for (report, ms) in [(&quiet, 90.7), (&view, 89.4), (&busy, 106.4)] {
         near(run_ms(report, Metric::StepNs), ms, 0.06);
         assert_eq!(report.steps.len(), 20);
@@ -252,12 +300,17 @@ fn sockets_take_most_of_the_step() {
     let report = of(&data, "socket/socket-2node");
     near(report.summary.values.median(Metric::CommFraction).expect("communication"), 0.82, 0.01);
     assert_eq!(report.steps.len(), 4);
-    let settings: Vec<_> = report.inputs.iter().map(|input| input.capture.settings["NCCL_HOSTID"].as_str()).collect();
+    let settings: Vec<_> =
+        report.inputs.iter().map(|input| input.capture.settings["NCCL_HOSTID"].as_str()).collect();
     assert_eq!(settings, ["node0", "node1"]);
     let log = [nccl_log::read(&data.join("socket/socket-2node.nccl.log")).expect("a log")];
-    let captured: Vec<BTreeMap<String, String>> = report.inputs.iter().map(|input| input.capture.settings.clone()).collect();
+    let captured: Vec<BTreeMap<String, String>> =
+        report.inputs.iter().map(|input| input.capture.settings.clone()).collect();
     let findings = Facts::new(&log, None).findings(&captured);
-    assert_eq!(findings[0].evidence["NCCL_HOSTID_found_in"], "the NCCL log and the captured environment");
+    assert_eq!(
+        findings[0].evidence["NCCL_HOSTID_found_in"],
+        "the NCCL log and the captured environment"
+    );
 }
 
 #[test]
@@ -268,15 +321,24 @@ fn host_memory_instead_of_nvlink_is_found_with_its_cause() {
     let log = [nccl_log::read(&data.join("shm/shm-2gpu.nccl.log")).expect("a log")];
     let topology = topo::read(&data.join("topo/h200_2gpu_nvlink.txt")).expect("a topology");
     let findings = Facts::new(&log, Some(&topology)).findings(&captured);
-    assert!(findings[0].title.contains("SHM/direct/direct") && findings[0].title.contains("NV18"), "{}", findings[0].title);
-    assert!(findings[0].advice.as_deref().is_some_and(|advice| advice.contains("NCCL_P2P_DISABLE")));
+    assert!(
+        findings[0].title.contains("SHM/direct/direct") && findings[0].title.contains("NV18"),
+        "{}",
+        findings[0].title
+    );
+    assert!(
+        findings[0].advice.as_deref().is_some_and(|advice| advice.contains("NCCL_P2P_DISABLE"))
+    );
 }
 
 #[test]
 fn steps_of_every_kind_of_capture() {
     let Some(data) = captures() else { return };
     let tensor_parallel = of(&data, "tensor-parallel/tp-2gpu");
-    assert_eq!((tensor_parallel.steps.len(), tensor_parallel.steps[0].name.as_str()), (12, "iteration_4"));
+    assert_eq!(
+        (tensor_parallel.steps.len(), tensor_parallel.steps[0].name.as_str()),
+        (12, "iteration_4")
+    );
     near(run_ms(&tensor_parallel, Metric::StepNs), 5.0, 0.5);
     // One report, two processes, two ranks.
     let onefile = of(&data, "onefile/onefile-2gpu");
@@ -287,7 +349,11 @@ fn steps_of_every_kind_of_capture() {
     assert_eq!(of(&data, "collectives/coll-2gpu").steps.len(), 40);
     let graph = of(&data, "graph/graph-2gpu");
     assert_eq!(graph.ranks.iter().map(|r| r.steps.len()).sum::<usize>(), 12);
-    assert!(graph.ranks.iter().flat_map(|r| &r.steps).all(|s| s.values[Metric::CommFraction].is_none()));
-    assert!(values(&of(&data, "graph/graphnode-2gpu"), "comm_count").iter().all(|count| *count > 0));
+    assert!(
+        graph.ranks.iter().flat_map(|r| &r.steps).all(|s| s.values[Metric::CommFraction].is_none())
+    );
+    assert!(
+        values(&of(&data, "graph/graphnode-2gpu"), "comm_count").iter().all(|count| *count > 0)
+    );
     assert_eq!(of(&data, "gpumetrics/gpumetrics").ranks.len(), 1);
 }

@@ -27,7 +27,12 @@ pub fn report(paths: &[PathBuf]) -> nsysnccl::report::Report {
 
 /// The only rank of a report.
 pub fn only_rank(report: &nsysnccl::report::Report) -> &RankReport {
-    assert_eq!(report.ranks.len(), 1, "{:?}", report.ranks.iter().map(|r| (r.rank, r.pid, r.device)).collect::<Vec<_>>());
+    assert_eq!(
+        report.ranks.len(),
+        1,
+        "{:?}",
+        report.ranks.iter().map(|r| (r.rank, r.pid, r.device)).collect::<Vec<_>>()
+    );
     &report.ranks[0]
 }
 
@@ -39,8 +44,10 @@ pub fn number(step: &RankStep, path: &str) -> Option<i64> {
 /// Asserts several numbers of a step at once.
 #[track_caller]
 pub fn assert_numbers(step: &RankStep, expected: &[(&str, i64)]) {
-    let found: Vec<(&str, Option<i64>)> = expected.iter().map(|(path, _)| (*path, number(step, path))).collect();
-    let expected: Vec<(&str, Option<i64>)> = expected.iter().map(|(path, value)| (*path, Some(*value))).collect();
+    let found: Vec<(&str, Option<i64>)> =
+        expected.iter().map(|(path, _)| (*path, number(step, path))).collect();
+    let expected: Vec<(&str, Option<i64>)> =
+        expected.iter().map(|(path, value)| (*path, Some(*value))).collect();
     assert_eq!(found, expected, "{}", step.name);
 }
 

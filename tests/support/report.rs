@@ -172,7 +172,10 @@ impl Report {
     /// A variable of the launcher's environment.
     pub fn env(&mut self, name: &str, value: &str) {
         let assignment = format!("{name}=\"{value}\"");
-        self.row("META_DATA_CAPTURE", &[("name", text("PROCESS_0:ENVIRONMENT_VARIABLE")), ("value", text(&assignment))]);
+        self.row(
+            "META_DATA_CAPTURE",
+            &[("name", text("PROCESS_0:ENVIRONMENT_VARIABLE")), ("value", text(&assignment))],
+        );
     }
 
     /// A fact about the host (`Hostname`, `DeviceEnvironment`).
@@ -182,31 +185,65 @@ impl Report {
 
     /// GPU `id`, which `pid` knows as `cuda`.
     pub fn gpu(&mut self, id: i64, model: &str, pid: u32, cuda: i64) {
-        self.row("TARGET_INFO_GPU", &[("id", id.into()), ("deviceId", id.into()), ("name", text(model))]);
-        self.row("TARGET_INFO_CUDA_DEVICE", &[("gpuId", id.into()), ("cudaId", cuda.into()), ("pid", i64::from(pid).into())]);
+        self.row(
+            "TARGET_INFO_GPU",
+            &[("id", id.into()), ("deviceId", id.into()), ("name", text(model))],
+        );
+        self.row(
+            "TARGET_INFO_CUDA_DEVICE",
+            &[("gpuId", id.into()), ("cudaId", cuda.into()), ("pid", i64::from(pid).into())],
+        );
     }
 
     /// The same, with the number that it has in every report.
     pub fn gpu_with_uuid(&mut self, id: i64, uuid: &str, pid: u32, cuda: i64) {
-        self.row("TARGET_INFO_GPU", &[("id", id.into()), ("name", text("NVIDIA H200")), ("uuid", text(uuid))]);
-        self.row("TARGET_INFO_CUDA_DEVICE", &[("gpuId", id.into()), ("cudaId", cuda.into()), ("pid", i64::from(pid).into())]);
+        self.row(
+            "TARGET_INFO_GPU",
+            &[("id", id.into()), ("name", text("NVIDIA H200")), ("uuid", text(uuid))],
+        );
+        self.row(
+            "TARGET_INFO_CUDA_DEVICE",
+            &[("gpuId", id.into()), ("cudaId", cuda.into()), ("pid", i64::from(pid).into())],
+        );
     }
 
     /// A push/pop range.
     pub fn range(&mut self, thread: Thread, name: &str, time: Range<i64>) {
-        self.nvtx(thread, 59, 0, &[("start", time.start.into()), ("end", time.end.into()), ("text", text(name))]);
+        self.nvtx(
+            thread,
+            59,
+            0,
+            &[("start", time.start.into()), ("end", time.end.into()), ("text", text(name))],
+        );
     }
 
     /// A push/pop range whose text is a registered string.
     pub fn registered_range(&mut self, thread: Thread, name: &str, time: Range<i64>) {
         let id = self.string(name);
-        self.nvtx(thread, 59, 0, &[("start", time.start.into()), ("end", time.end.into()), ("textId", id.into())]);
+        self.nvtx(
+            thread,
+            59,
+            0,
+            &[("start", time.start.into()), ("end", time.end.into()), ("textId", id.into())],
+        );
     }
 
     /// A start/end range that ends on another thread.
-    pub fn start_end_range(&mut self, thread: Thread, ends_on: Thread, name: &str, time: Range<i64>) {
+    pub fn start_end_range(
+        &mut self,
+        thread: Thread,
+        ends_on: Thread,
+        name: &str,
+        time: Range<i64>,
+    ) {
         let times = [("start", time.start.into()), ("end", time.end.into())];
-        self.nvtx(thread, 60, 0, &[&times[..], &[("text", text(name)), ("endGlobalTid", ends_on.global().into())]].concat());
+        self.nvtx(
+            thread,
+            60,
+            0,
+            &[&times[..], &[("text", text(name)), ("endGlobalTid", ends_on.global().into())]]
+                .concat(),
+        );
     }
 
     /// A range that was never closed.
@@ -215,21 +252,28 @@ impl Report {
     }
 
     fn nvtx(&mut self, thread: Thread, kind: i64, domain: i64, row: &[(&'static str, Value)]) {
-        let common = [("eventType", kind.into()), ("globalTid", thread.global().into()), ("domainId", domain.into())];
+        let common = [
+            ("eventType", kind.into()),
+            ("globalTid", thread.global().into()),
+            ("domainId", domain.into()),
+        ];
         self.row("NVTX_EVENTS", &[&common[..], row].concat());
     }
 
     /// A call of NCCL with its payload.
     pub fn nccl(&mut self, thread: Thread, function: &str, time: Range<i64>, payload: Payload) {
         let name = self.string(function);
-        let mut row = vec![("start", time.start.into()), ("end", time.end.into()), ("textId", name.into())];
+        let mut row =
+            vec![("start", time.start.into()), ("end", time.end.into()), ("textId", name.into())];
         match self.payloads {
             Payloads::None => {}
             Payloads::Json => row.push(("jsonText", text(&payload.json()))),
             Payloads::Blob => row.push(("binaryData", Value::Blob(self.blob(&payload)))),
         }
-        let domain_is_named =
-            self.rows.get("NVTX_EVENTS").is_some_and(|rows| rows.iter().any(|row| row.contains(&("eventType", 75.into()))));
+        let domain_is_named = self
+            .rows
+            .get("NVTX_EVENTS")
+            .is_some_and(|rows| rows.iter().any(|row| row.contains(&("eventType", 75.into()))));
         if !domain_is_named {
             self.nvtx(thread, 75, DOMAIN, &[("start", (-1000).into()), ("text", text("NCCL"))]);
         }
@@ -256,15 +300,30 @@ impl Report {
             // The first entry's offset is NULL in real exports.
             let at = if i == 0 { Value::Null } else { Value::Integer(offset) };
             offset += field.bytes().len() as i64;
-            let row = [("schemaId", schema.into()), ("idx", (i as i64).into()), ("type", field.kind().into()), ("name", text(field.name))];
-            self.row("NVTX_PAYLOAD_SCHEMA_ENTRIES", &[&[("domainId", DOMAIN.into()), ("offset", at)][..], &row].concat());
+            let row = [
+                ("schemaId", schema.into()),
+                ("idx", (i as i64).into()),
+                ("type", field.kind().into()),
+                ("name", text(field.name)),
+            ];
+            self.row(
+                "NVTX_PAYLOAD_SCHEMA_ENTRIES",
+                &[&[("domainId", DOMAIN.into()), ("offset", at)][..], &row].concat(),
+            );
         }
         if !self.rows.contains_key("NVTX_PAYLOAD_ENUM_ENTRIES") {
             for (i, name) in REDOP_NAMES.into_iter().enumerate() {
                 // 0 is NULL in real exports.
                 let value = if i == 0 { Value::Null } else { Value::Integer(i as i64) };
-                let row = [("domainId", DOMAIN.into()), ("schemaId", REDOPS.into()), ("idx", (i as i64).into())];
-                self.row("NVTX_PAYLOAD_ENUM_ENTRIES", &[&row[..], &[("name", text(name)), ("value", value)]].concat());
+                let row = [
+                    ("domainId", DOMAIN.into()),
+                    ("schemaId", REDOPS.into()),
+                    ("idx", (i as i64).into()),
+                ];
+                self.row(
+                    "NVTX_PAYLOAD_ENUM_ENTRIES",
+                    &[&row[..], &[("name", text(name)), ("value", value)]].concat(),
+                );
             }
         }
         self.schemas.push(names);
@@ -279,14 +338,28 @@ impl Report {
     }
 
     /// A kernel of a launch that was written already, as the nodes of a CUDA graph are.
-    pub fn kernel_of(&mut self, correlation: i64, name: &str, stream: Stream, time: Range<i64>, thread: Thread) {
+    pub fn kernel_of(
+        &mut self,
+        correlation: i64,
+        name: &str,
+        stream: Stream,
+        time: Range<i64>,
+        thread: Thread,
+    ) {
         let (demangled, short) = (self.string(name), self.string(short_name(name)));
         let names = [("demangledName", demangled.into()), ("shortName", short.into())];
         self.gpu_row("CUPTI_ACTIVITY_KIND_KERNEL", correlation, stream, time, thread, &names);
     }
 
     /// A copy. Returns its correlation id.
-    pub fn copy(&mut self, kind: Copy, bytes: i64, stream: Stream, time: Range<i64>, launch: Launch) -> i64 {
+    pub fn copy(
+        &mut self,
+        kind: Copy,
+        bytes: i64,
+        stream: Stream,
+        time: Range<i64>,
+        launch: Launch,
+    ) -> i64 {
         let correlation = self.launch(launch);
         let what = [("copyKind", (kind as i64).into()), ("bytes", bytes.into())];
         self.gpu_row("CUPTI_ACTIVITY_KIND_MEMCPY", correlation, stream, time, launch.thread, &what);
@@ -296,13 +369,27 @@ impl Report {
     /// A memset.
     pub fn memset(&mut self, bytes: i64, stream: Stream, time: Range<i64>, launch: Launch) {
         let correlation = self.launch(launch);
-        self.gpu_row("CUPTI_ACTIVITY_KIND_MEMSET", correlation, stream, time, launch.thread, &[("bytes", bytes.into())]);
+        self.gpu_row(
+            "CUPTI_ACTIVITY_KIND_MEMSET",
+            correlation,
+            stream,
+            time,
+            launch.thread,
+            &[("bytes", bytes.into())],
+        );
     }
 
     /// A CUDA graph as one row. Returns its correlation id.
     pub fn graph(&mut self, stream: Stream, time: Range<i64>, launch: Launch) -> i64 {
         let correlation = self.launch(launch);
-        self.gpu_row("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", correlation, stream, time, launch.thread, &[]);
+        self.gpu_row(
+            "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+            correlation,
+            stream,
+            time,
+            launch.thread,
+            &[],
+        );
         correlation
     }
 
@@ -315,7 +402,11 @@ impl Report {
         thread: Thread,
         more: &[(&'static str, Value)],
     ) {
-        let place = [("deviceId", stream.device.into()), ("contextId", stream.context.into()), ("streamId", stream.stream.into())];
+        let place = [
+            ("deviceId", stream.device.into()),
+            ("contextId", stream.context.into()),
+            ("streamId", stream.stream.into()),
+        ];
         let who = [("correlationId", correlation.into()), ("globalPid", thread.process().into())];
         let when = [("start", time.start.into()), ("end", time.end.into())];
         self.row(table, &[&when[..], &place, &who, more].concat());
@@ -335,8 +426,12 @@ impl Report {
     /// A further API row for a correlation id.
     pub fn api(&mut self, correlation: i64, thread: Thread, at: i64) {
         let name = self.string("cudaLaunchKernel_v7000");
-        let row = [("start", at.into()), ("end", (at + 1).into()), ("globalTid", thread.global().into())];
-        self.row("CUPTI_ACTIVITY_KIND_RUNTIME", &[&row[..], &[("correlationId", correlation.into()), ("nameId", name.into())]].concat());
+        let row =
+            [("start", at.into()), ("end", (at + 1).into()), ("globalTid", thread.global().into())];
+        self.row(
+            "CUPTI_ACTIVITY_KIND_RUNTIME",
+            &[&row[..], &[("correlationId", correlation.into()), ("nameId", name.into())]].concat(),
+        );
     }
 
     /// Writes the report into `folder`.
@@ -351,7 +446,10 @@ impl Report {
     pub fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
         connection.execute_batch("BEGIN")?;
         let mut rows = self.rows.clone();
-        let strings = self.strings.iter().map(|(value, id)| vec![("id", Value::Integer(*id)), ("value", text(value))]);
+        let strings = self
+            .strings
+            .iter()
+            .map(|(value, id)| vec![("id", Value::Integer(*id)), ("value", text(value))]);
         rows.insert("StringIds", strings.collect());
         // The table was renamed in 2023; before 2022 there is none.
         let facts = rows.remove("META_DATA_EXPORT");
@@ -380,7 +478,9 @@ impl Report {
     }
 
     fn export_table(&self) -> Option<&'static str> {
-        ["META_DATA_EXPORT", "EXPORT_META_DATA"].into_iter().find(|name| schemas().is_listed(self.version, name))
+        ["META_DATA_EXPORT", "EXPORT_META_DATA"]
+            .into_iter()
+            .find(|name| schemas().is_listed(self.version, name))
     }
 
     fn insert(&self, connection: &Connection, table: &str, row: Row) -> rusqlite::Result<()> {
@@ -391,7 +491,11 @@ impl Report {
             match (name, &value) {
                 // Before registered strings had a column of their own.
                 ("textId", Value::Integer(id)) if !has("textId") => {
-                    let string = self.strings.iter().find(|(_, known)| *known == id).map(|(string, _)| text(string));
+                    let string = self
+                        .strings
+                        .iter()
+                        .find(|(_, known)| *known == id)
+                        .map(|(string, _)| text(string));
                     values.insert("text", string.expect("a registered string"));
                 }
                 _ if has(name) => drop(values.insert(name, value)),
@@ -399,7 +503,9 @@ impl Report {
             }
         }
         for column in columns.iter().filter(|column| column.not_null) {
-            values.entry(&column.name).or_insert_with(|| if column.kind == "TEXT" { text("") } else { Value::Integer(0) });
+            values.entry(&column.name).or_insert_with(|| {
+                if column.kind == "TEXT" { text("") } else { Value::Integer(0) }
+            });
         }
         let names: Vec<String> = values.keys().map(|name| format!("\"{name}\"")).collect();
         let marks = vec!["?"; names.len()].join(", ");
@@ -462,8 +568,10 @@ impl Field {
 
 impl Payload {
     fn fields(&self) -> Vec<Field> {
-        let mut out = vec![Field { name: "NCCL communicator ID", value: FieldValue::Wide(18, self.comm) }];
-        let mut add = |name, value: Option<FieldValue>| out.extend(value.map(|value| Field { name, value }));
+        let mut out =
+            vec![Field { name: "NCCL communicator ID", value: FieldValue::Wide(18, self.comm) }];
+        let mut add =
+            |name, value: Option<FieldValue>| out.extend(value.map(|value| Field { name, value }));
         add("Message size [bytes]", self.bytes.map(|bytes| FieldValue::Wide(22, bytes)));
         add("Root", self.root.map(FieldValue::Int));
         add("Peer rank", self.peer.map(FieldValue::Int));

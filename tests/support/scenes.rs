@@ -7,7 +7,8 @@ use super::report::{Copy, Payload, Report, stream, thread};
 pub const MS: i64 = 1_000_000;
 pub const GEMM: &str = "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm>(T1::Params)";
 pub const OPTIMIZER: &str = "void at::native::multi_tensor_apply_kernel<float>(T1)";
-pub const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
+pub const ALL_REDUCE: &str =
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
 pub const WORLD: u64 = 0xfa01_2817_699a_0bae;
 /// Gradients of 306 M parameters in fp32.
 pub const GRADIENTS: u64 = 1_226_141_600;
@@ -38,7 +39,8 @@ struct Plan {
 /// Rank r ends its copies and starts the AllReduce `lateness(r)` after 110 ms; all leave it together at 697 ms, so
 /// its kernel lasts 587 ms minus that, the mean over ranks is 587 ms, and rank 7 waits for nobody.
 pub fn ddp_8gpu(folder: &Path) -> Vec<PathBuf> {
-    let plan = Plan { step: 701, backward_end: 106, buckets: vec![(110, GRADIENTS)], comm_end: 697 };
+    let plan =
+        Plan { step: 701, backward_end: 106, buckets: vec![(110, GRADIENTS)], comm_end: 697 };
     eight(folder, "ddp-8gpu", &plan)
 }
 
@@ -53,13 +55,17 @@ pub fn ddp_8gpu(folder: &Path) -> Vec<PathBuf> {
 /// none beside the optimizer. Rank r starts its first AllReduce `lateness(r)` after 46 ms.
 pub fn ddp_8gpu_bucket100(folder: &Path) -> Vec<PathBuf> {
     let bytes = GRADIENTS / 11;
-    let buckets = (0..11).map(|i| (46 + 53 * i, if i == 10 { GRADIENTS - 10 * bytes } else { bytes })).collect();
+    let buckets = (0..11)
+        .map(|i| (46 + 53 * i, if i == 10 { GRADIENTS - 10 * bytes } else { bytes }))
+        .collect();
     let plan = Plan { step: 637, backward_end: 106, buckets, comm_end: 633 };
     eight(folder, "ddp-8gpu-bucket100", &plan)
 }
 
 fn eight(folder: &Path, name: &str, plan: &Plan) -> Vec<PathBuf> {
-    (0..RANKS).map(|rank| one_of_eight(plan, rank).save(folder, &format!("{name}_{rank}.sqlite"))).collect()
+    (0..RANKS)
+        .map(|rank| one_of_eight(plan, rank).save(folder, &format!("{name}_{rank}.sqlite")))
+        .collect()
 }
 
 /// One rank: the profiler of rank r started r ms later, so its own time is r ms behind.
@@ -80,17 +86,34 @@ fn one_of_eight(plan: &Plan, rank: u32) -> Report {
         report.kernel(GEMM, stream(7), gpu(0)..gpu(36), main.at(cpu(1)));
         report.kernel(GEMM, stream(7), gpu(36)..gpu(plan.backward_end), backward.at(cpu(2)));
         let first = plan.buckets[0].0;
-        let copy_end = if plan.buckets.len() == 1 { gpu(first) + late } else { gpu(plan.backward_end + 4) };
-        report.copy(Copy::DtoD, 400_000_000, stream(7), gpu(plan.backward_end)..copy_end, backward.at(cpu(3)));
+        let copy_end =
+            if plan.buckets.len() == 1 { gpu(first) + late } else { gpu(plan.backward_end + 4) };
+        report.copy(
+            Copy::DtoD,
+            400_000_000,
+            stream(7),
+            gpu(plan.backward_end)..copy_end,
+            backward.at(cpu(3)),
+        );
         for (i, &(start, bytes)) in plan.buckets.iter().enumerate() {
             let end = plan.buckets.get(i + 1).map_or(plan.comm_end, |next| next.0);
             let at = cpu(4) + i as i64 * 1000;
             let start = gpu(start) + if i == 0 { late } else { 0 };
-            let payload = Payload { comm: WORLD, bytes: Some(bytes), redop: Some("Sum"), ..Payload::default() };
+            let payload = Payload {
+                comm: WORLD,
+                bytes: Some(bytes),
+                redop: Some("Sum"),
+                ..Payload::default()
+            };
             report.nccl(backward, "ncclAllReduce", at..at + 900, payload);
             report.kernel(ALL_REDUCE, stream(20), start..gpu(end), backward.at(at + 100));
         }
-        report.kernel(OPTIMIZER, stream(7), gpu(plan.comm_end)..gpu(plan.comm_end + 4), main.at(cpu(6)));
+        report.kernel(
+            OPTIMIZER,
+            stream(7),
+            gpu(plan.comm_end)..gpu(plan.comm_end + 4),
+            main.at(cpu(6)),
+        );
     }
     report
 }
@@ -114,7 +137,14 @@ pub fn prefetching_loader() -> Report {
         report.kernel(GEMM, stream(7), gpu..gpu + 900, main.at(cpu + 10));
         report.kernel(OPTIMIZER, stream(7), gpu + 900..gpu + 950, main.at(cpu + 90));
     }
-    for (at, time) in [(50, 600..700), (150, 700..800), (250, 1200..1300), (330, 1960..2040), (400, 3100..3200), (500, 1400..1500)] {
+    for (at, time) in [
+        (50, 600..700),
+        (150, 700..800),
+        (250, 1200..1300),
+        (330, 1960..2040),
+        (400, 3100..3200),
+        (500, 1400..1500),
+    ] {
         report.copy(Copy::HtoD, 4096, stream(9), time, loader.at(at));
     }
     report

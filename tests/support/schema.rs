@@ -29,9 +29,12 @@ pub struct Schemas {
 pub fn schemas() -> &'static Schemas {
     static SCHEMAS: OnceLock<Schemas> = OnceLock::new();
     SCHEMAS.get_or_init(|| {
-        let mut schemas = Schemas { versions: Vec::new(), tables: BTreeMap::new(), names: BTreeSet::new() };
+        let mut schemas =
+            Schemas { versions: Vec::new(), tables: BTreeMap::new(), names: BTreeSet::new() };
         for line in LISTED.lines().filter(|line| !line.starts_with('#')) {
-            let [version, table, listed] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("three columns: {line}") };
+            let [version, table, listed] = line.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("three columns: {line}")
+            };
             if schemas.versions.last().is_none_or(|last| last != version) {
                 schemas.versions.push(version.to_owned());
             }
@@ -47,7 +50,11 @@ fn columns(listed: &str) -> Vec<Column> {
         .split_whitespace()
         .map(|column| {
             let (name, kind) = column.split_once(':').expect("name:TYPE");
-            Column { name: name.to_owned(), kind: kind.trim_end_matches('!').to_owned(), not_null: kind.ends_with('!') }
+            Column {
+                name: name.to_owned(),
+                kind: kind.trim_end_matches('!').to_owned(),
+                not_null: kind.ends_with('!'),
+            }
         })
         .collect()
 }
@@ -85,7 +92,12 @@ impl Schemas {
             .iter()
             .map(|c| {
                 let key = if table == "StringIds" && c.name == "id" { " PRIMARY KEY" } else { "" };
-                format!("\"{}\" {}{}{key}", c.name, c.kind, if c.not_null { " NOT NULL" } else { "" })
+                format!(
+                    "\"{}\" {}{}{key}",
+                    c.name,
+                    c.kind,
+                    if c.not_null { " NOT NULL" } else { "" }
+                )
             })
             .collect();
         format!("CREATE TABLE \"{table}\" ({})", columns.join(", "))

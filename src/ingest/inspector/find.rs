@@ -33,7 +33,10 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     }
     // The same file by two ways (a link, `./x` and `x`) is one.
     let mut seen = BTreeSet::new();
-    Ok(found.into_iter().filter(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone()))).collect())
+    Ok(found
+        .into_iter()
+        .filter(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())))
+        .collect())
 }
 
 /// True for a name that Inspector logs have.
@@ -52,17 +55,28 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let at = |name: &str| dir.path().join(name);
         std::fs::create_dir_all(at("b/deep")).expect("a folder");
-        for name in ["a.log", "a.log.gz", "notes.txt", "b/deep/x.JSONL", "b/y.json", "b/core", "b/m.prom"] {
+        for name in
+            ["a.log", "a.log.gz", "notes.txt", "b/deep/x.JSONL", "b/y.json", "b/core", "b/m.prom"]
+        {
             std::fs::write(at(name), "").expect("a file");
         }
         #[cfg(unix)]
         std::os::unix::fs::symlink(dir.path(), at("b/loop")).expect("a link");
         let names = |paths: &[PathBuf]| -> Vec<String> {
             let found = files(paths).expect("found");
-            found.iter().map(|p| p.strip_prefix(dir.path()).expect("inside").display().to_string()).collect()
+            found
+                .iter()
+                .map(|p| p.strip_prefix(dir.path()).expect("inside").display().to_string())
+                .collect()
         };
-        assert_eq!(names(&[dir.path().to_owned()]), ["a.log", "a.log.gz", "b/deep/x.JSONL", "b/m.prom", "b/y.json"]);
-        assert_eq!(names(&[at("notes.txt"), at("a.log"), at("./b/../a.log")]), ["a.log", "notes.txt"]);
+        assert_eq!(
+            names(&[dir.path().to_owned()]),
+            ["a.log", "a.log.gz", "b/deep/x.JSONL", "b/m.prom", "b/y.json"]
+        );
+        assert_eq!(
+            names(&[at("notes.txt"), at("a.log"), at("./b/../a.log")]),
+            ["a.log", "notes.txt"]
+        );
     }
 
     #[test]
@@ -71,6 +85,9 @@ mod tests {
         let empty = files(&[dir.path().to_owned()]).expect_err("nothing there");
         assert!(empty.hint.is_some() && empty.to_string().contains("holds no .log"), "{empty}");
         let absent = files(&[dir.path().join("none.log")]).expect_err("nothing there");
-        assert!(absent.to_string().ends_with("none.log: there is no such file or folder"), "{absent}");
+        assert!(
+            absent.to_string().ends_with("none.log: there is no such file or folder"),
+            "{absent}"
+        );
     }
 }

@@ -58,7 +58,9 @@ impl Number {
         match self {
             Number::Unsigned(v) => Some(v),
             // Both ends of the range are exact in a float; above it there is no integer to round to.
-            Number::Real(v) if (0.0..18_446_744_073_709_551_616.0).contains(&v) => Some(v.round() as u64),
+            Number::Real(v) if (0.0..18_446_744_073_709_551_616.0).contains(&v) => {
+                Some(v.round() as u64)
+            }
             _ => None,
         }
     }
@@ -92,7 +94,10 @@ impl<'de> Deserialize<'de> for Number {
                 Ok(Number::Real(v))
             }
             fn visit_str<E>(self, v: &str) -> Result<Number, E> {
-                Ok(v.parse().map_or_else(|_| v.parse().map_or(Number::None, Number::Real), Number::Unsigned))
+                Ok(v.parse().map_or_else(
+                    |_| v.parse().map_or(Number::None, Number::Real),
+                    Number::Unsigned,
+                ))
             }
             fn visit_unit<E>(self) -> Result<Number, E> {
                 Ok(Number::None)
@@ -246,7 +251,10 @@ impl From<serde_json::Error> for Fault {
 ///
 /// # Errors
 /// Why the text, or its rest, cannot be used.
-pub fn objects(text: &[u8], each: &mut impl FnMut(&Object<'_>, &[u8]) -> Result<(), Fault>) -> Result<(), Fault> {
+pub fn objects(
+    text: &[u8],
+    each: &mut impl FnMut(&Object<'_>, &[u8]) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     // A list would be taken for an object whose fields come without names.
     if text.first() == Some(&b'[') {
         return repaired(text, each);
@@ -260,7 +268,10 @@ pub fn objects(text: &[u8], each: &mut impl FnMut(&Object<'_>, &[u8]) -> Result<
 
 /// Reads a line that is not one plain object: several objects, a list of them, a name that was cut inside a character
 /// (which is not UTF-8), `nan` and `inf` without quotes (which is not JSON).
-fn repaired(text: &[u8], each: &mut impl FnMut(&Object<'_>, &[u8]) -> Result<(), Fault>) -> Result<(), Fault> {
+fn repaired(
+    text: &[u8],
+    each: &mut impl FnMut(&Object<'_>, &[u8]) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     let lossy = String::from_utf8_lossy(text);
     let fixed = without_bare_words(&lossy);
     // A record of a list with one record a line ends in a comma.
@@ -288,7 +299,12 @@ fn without_bare_words(text: &str) -> Cow<'_, str> {
     for (colon, _) in text.match_indices(':') {
         let value = colon + 1;
         let Some(rest) = text.get(value..) else { break };
-        let word_len = rest.strip_prefix('-').unwrap_or(rest).bytes().take_while(u8::is_ascii_alphabetic).count();
+        let word_len = rest
+            .strip_prefix('-')
+            .unwrap_or(rest)
+            .bytes()
+            .take_while(u8::is_ascii_alphabetic)
+            .count();
         let len = word_len + usize::from(rest.starts_with('-'));
         let word = rest.get(..len).unwrap_or_default();
         let ends = rest.as_bytes().get(len).is_none_or(|b| matches!(b, b',' | b'}' | b']' | b' '));
@@ -326,7 +342,10 @@ mod tests {
     #[test]
     fn bare_words_become_null_and_nothing_else_changes() {
         assert_eq!(without_bare_words(r#"{"a":inf,"b":-nan}"#), r#"{"a":null,"b":null}"#);
-        assert!(matches!(without_bare_words(r#"{"a":true,"b":null,"c":-1,"d":"x:y"}"#), Cow::Borrowed(_)));
+        assert!(matches!(
+            without_bare_words(r#"{"a":true,"b":null,"c":-1,"d":"x:y"}"#),
+            Cow::Borrowed(_)
+        ));
     }
 
     fn names(text: &[u8]) -> (Vec<String>, Option<Fault>) {
@@ -351,7 +370,11 @@ mod tests {
     fn a_torn_line_is_incomplete_and_other_text_is_not() {
         assert!(names(br#"{"coll":"Al"#).1.is_some_and(|f| f.incomplete));
         for text in [&b"epoch 3: loss 0.25"[..], b"5", b"{\"coll\":5}", b"\0\0\0"] {
-            assert!(names(text).1.is_some_and(|f| !f.incomplete), "{}", String::from_utf8_lossy(text));
+            assert!(
+                names(text).1.is_some_and(|f| !f.incomplete),
+                "{}",
+                String::from_utf8_lossy(text)
+            );
         }
         assert_eq!(names(br#"{"coll":"x"}{"coll"#).0, ["x"]);
     }

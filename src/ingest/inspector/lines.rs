@@ -42,7 +42,16 @@ pub struct Lines<R> {
 impl<R: Read> Lines<R> {
     /// Lines of `stream`.
     pub fn new(stream: R) -> Self {
-        Self { stream, buffer: vec![0; BLOCK], at: 0, filled: 0, searched: 0, skipping: false, finished: false, failure: None }
+        Self {
+            stream,
+            buffer: vec![0; BLOCK],
+            at: 0,
+            filled: 0,
+            searched: 0,
+            skipping: false,
+            finished: false,
+            failure: None,
+        }
     }
 
     /// The next line; `None` at the end or where the stream failed.
@@ -138,7 +147,11 @@ mod tests {
         let mut out = Vec::new();
         while let Some(line) = lines.next() {
             out.push(match line {
-                Line::Whole { text, ended } => Some(format!("{}{}", String::from_utf8_lossy(text), if ended { "" } else { "$" })),
+                Line::Whole { text, ended } => Some(format!(
+                    "{}{}",
+                    String::from_utf8_lossy(text),
+                    if ended { "" } else { "$" }
+                )),
                 Line::TooLong => None,
             });
         }
@@ -149,7 +162,11 @@ mod tests {
     fn lines_are_the_same_however_the_bytes_arrive() {
         for step in [1, 2, 3, 7, 1000] {
             let got = all(Drip(b"a\n\nbc\r\nlast", step));
-            assert_eq!(got, [Some("a".into()), Some(String::new()), Some("bc\r".into()), Some("last$".into())], "step {step}");
+            assert_eq!(
+                got,
+                [Some("a".into()), Some(String::new()), Some("bc\r".into()), Some("last$".into())],
+                "step {step}"
+            );
         }
         assert!(all(&b""[..]).is_empty());
         assert_eq!(all(&b"x\n"[..]), [Some("x".into())]);

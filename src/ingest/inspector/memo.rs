@@ -47,12 +47,14 @@ struct Head {
 impl Memo {
     /// The parts of `line` if its header was remembered.
     pub fn find<'a>(&mut self, line: &'a [u8]) -> Option<Known<'a>> {
-        let (at, (written_us, rest)) = self.heads.iter().enumerate().find_map(|(at, head)| Some((at, head.parts(line)?)))?;
+        let (at, (written_us, rest)) =
+            self.heads.iter().enumerate().find_map(|(at, head)| Some((at, head.parts(line)?)))?;
         let origin = self.heads.get(at)?.origin;
         if at > 0 {
             self.heads.swap(0, at);
         }
-        let (kind, value) = KEYS.iter().find_map(|(key, kind)| Some((*kind, rest.strip_prefix(*key)?)))?;
+        let (kind, value) =
+            KEYS.iter().find_map(|(key, kind)| Some((*kind, rest.strip_prefix(*key)?)))?;
         Some(Known { origin, written_us, kind, operation: value.strip_suffix(b"}")? })
     }
 
@@ -114,7 +116,15 @@ mod tests {
         assert_eq!(memo.find(&first), None);
         memo.remember(&first, 3, Some(5));
         let next = line("a", "123", r#""p2p_perf":{"p2p":"y"}"#);
-        assert_eq!(memo.find(&next), Some(Known { origin: 3, written_us: 123, kind: Kind::P2p, operation: br#"{"p2p":"y"}"# }));
+        assert_eq!(
+            memo.find(&next),
+            Some(Known {
+                origin: 3,
+                written_us: 123,
+                kind: Kind::P2p,
+                operation: br#"{"p2p":"y"}"#
+            })
+        );
         for other in [
             line("b", "5", r#""coll_perf":{}"#),
             line("a", "\"nan\"", r#""coll_perf":{}"#),
@@ -140,7 +150,11 @@ mod tests {
     fn a_time_that_means_something_else_is_not_remembered() {
         let mut memo = Memo::default();
         memo.remember(&line("a", "5", r#""coll_perf":{}"#), 0, Some(6));
-        memo.remember(&line("a", "1234567890123456789", r#""coll_perf":{}"#), 0, Some(1_234_567_890_123_456_789));
+        memo.remember(
+            &line("a", "1234567890123456789", r#""coll_perf":{}"#),
+            0,
+            Some(1_234_567_890_123_456_789),
+        );
         assert!(memo.heads.is_empty());
     }
 }

@@ -31,7 +31,11 @@ use crate::{Error, Result};
 ///
 /// # Errors
 /// For each file that cannot be opened or read from its first byte on, in its place.
-pub fn read<S: Sink + Send>(files: &[PathBuf], sink: impl Fn() -> S + Sync, done: impl Fn() + Sync) -> Vec<Result<(LogFile, S)>> {
+pub fn read<S: Sink + Send>(
+    files: &[PathBuf],
+    sink: impl Fn() -> S + Sync,
+    done: impl Fn() + Sync,
+) -> Vec<Result<(LogFile, S)>> {
     let read_one = |path: &PathBuf| {
         let mut sink = sink();
         let log = read_file(path, &mut sink);
@@ -53,7 +57,11 @@ pub fn read_file(path: &Path, sink: &mut impl Sink) -> Result<LogFile> {
     let gzip = magic == [0x1f, 0x8b];
     let whole = std::io::Cursor::new(magic).chain(file);
     let name = path.to_string_lossy().into_owned();
-    Ok(if gzip { read_stream(name, MultiGzDecoder::new(whole), sink) } else { read_stream(name, whole, sink) })
+    Ok(if gzip {
+        read_stream(name, MultiGzDecoder::new(whole), sink)
+    } else {
+        read_stream(name, whole, sink)
+    })
 }
 
 /// Reads a stream of lines to its end, or to where it fails.

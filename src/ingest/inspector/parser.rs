@@ -2,12 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::json::{self, Coll, DumpStats, Fault, Header, Metadata, Number, Object, P2p, Text, Trace};
+use super::json::{
+    self, Coll, DumpStats, Fault, Header, Metadata, Number, Object, P2p, Text, Trace,
+};
 use super::lines::Line;
 use super::memo::{Kind, Known, Memo};
 use super::prometheus;
 use crate::model::CommOp;
-use crate::model::record::{BadLine, ChannelStamps, Drops, LogFile, Origin, Record, Sink, Stamps, Timing};
+use crate::model::record::{
+    BadLine, ChannelStamps, Drops, LogFile, Origin, Record, Sink, Stamps, Timing,
+};
 use crate::text::shorten;
 
 /// Bad lines that are kept with their reason; all are counted.
@@ -46,10 +50,14 @@ impl Features {
         ];
         labels.extend(base.iter().find(|(seen, _)| *seen).map(|(_, label)| *label));
         labels.extend(
-            [(self.flat, "flat records"), (self.pretty, "pretty-printed"), (self.verbose, "verbose")]
-                .iter()
-                .filter(|(seen, _)| *seen)
-                .map(|(_, l)| *l),
+            [
+                (self.flat, "flat records"),
+                (self.pretty, "pretty-printed"),
+                (self.verbose, "verbose"),
+            ]
+            .iter()
+            .filter(|(seen, _)| *seen)
+            .map(|(_, l)| *l),
         );
         labels.into_iter().map(str::to_owned).collect()
     }
@@ -133,7 +141,8 @@ impl<'s, S: Sink> Parser<'s, S> {
             self.state.bad(self.line, 1, "is longer than 16 MiB");
             return;
         };
-        let text = if self.line == 1 { text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text) } else { text };
+        let text =
+            if self.line == 1 { text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text) } else { text };
         if self.pending.is_some() {
             // Inside a pretty-printed record lines are indented; an object at the very left is the next record.
             if text.first() == Some(&b'{') {
@@ -145,7 +154,9 @@ impl<'s, S: Sink> Parser<'s, S> {
         match self.state.text(text) {
             Ok(()) => {}
             Err(fault) if fault.incomplete && ended => self.begin_pending(text),
-            Err(fault) if fault.incomplete => self.state.bad(self.line, 1, &format!("is cut off: {}", fault.reason)),
+            Err(fault) if fault.incomplete => {
+                self.state.bad(self.line, 1, &format!("is cut off: {}", fault.reason))
+            }
             Err(fault) => self.state.bad(self.line, 1, &fault.reason),
         }
     }
@@ -215,7 +226,9 @@ impl<S: Sink> State<'_, S> {
                     return Ok(());
                 }
                 match trimmed.first() {
-                    Some(b'{' | b'[') => json::objects(trimmed, &mut |object, text| self.object(object, text)),
+                    Some(b'{' | b'[') => {
+                        json::objects(trimmed, &mut |object, text| self.object(object, text))
+                    }
                     _ => Err(Fault::from("is not an Inspector record".to_owned())),
                 }
             }
@@ -255,7 +268,11 @@ impl<S: Sink> State<'_, S> {
             self.features.markers |= object.header.is_none();
             return Ok(());
         }
-        let flat_coll = if object.coll.is_some() { Some(serde_json::from_slice::<Coll<'_>>(text)?) } else { None };
+        let flat_coll = if object.coll.is_some() {
+            Some(serde_json::from_slice::<Coll<'_>>(text)?)
+        } else {
+            None
+        };
         let coll = object.coll_perf.as_ref().or(flat_coll.as_ref());
         if coll.is_none() && object.p2p_perf.is_none() && object.dump_stats.is_none() {
             return Err(Fault::from("is JSON but no record of a known kind".to_owned()));
@@ -279,25 +296,38 @@ impl<S: Sink> State<'_, S> {
     /// Who wrote the record and when: from its header, its own keys if it is flat, else the last marker.
     fn origin(&mut self, object: &Object<'_>, text: &[u8]) -> Result<(usize, Option<i64>), Fault> {
         if let Some(header) = &object.header {
-            return self.known_origin(header, object.metadata.as_ref().unwrap_or(&Metadata::default()));
+            return self
+                .known_origin(header, object.metadata.as_ref().unwrap_or(&Metadata::default()));
         }
         if object.id.is_some() {
             self.features.flat = true;
             let metadata: Metadata<'_> = serde_json::from_slice(text)?;
-            return self.known_origin(&serde_json::from_slice(text)?, object.metadata.as_ref().unwrap_or(&metadata));
+            return self.known_origin(
+                &serde_json::from_slice(text)?,
+                object.metadata.as_ref().unwrap_or(&metadata),
+            );
         }
         self.features.markers = true;
-        self.marker.ok_or_else(|| Fault::from("has no header and no dump_stats record stands before it".to_owned()))
+        self.marker.ok_or_else(|| {
+            Fault::from("has no header and no dump_stats record stands before it".to_owned())
+        })
     }
 
-    fn known_origin(&mut self, header: &Header<'_>, metadata: &Metadata<'_>) -> Result<(usize, Option<i64>), Fault> {
-        let text = |field: &Option<Text<'_>>| field.as_ref().map_or_else(String::new, |t| t.0.to_string());
+    fn known_origin(
+        &mut self,
+        header: &Header<'_>,
+        metadata: &Metadata<'_>,
+    ) -> Result<(usize, Option<i64>), Fault> {
+        let text =
+            |field: &Option<Text<'_>>| field.as_ref().map_or_else(String::new, |t| t.0.to_string());
         let small = |field: Option<Number>| field.and_then(Number::small);
         let written = metadata.dump_timestamp_us.and_then(Number::time);
         if self.origins.get(self.last).is_some_and(|o| same(o, header, metadata)) {
             return Ok((self.last, written));
         }
-        let (Some(id), Some(rank), Some(n_ranks)) = (&header.id, small(header.rank), small(header.n_ranks)) else {
+        let (Some(id), Some(rank), Some(n_ranks)) =
+            (&header.id, small(header.rank), small(header.n_ranks))
+        else {
             return Err(Fault::from("lacks id, rank or n_ranks in its header".to_owned()));
         };
         if n_ranks > MOST_RANKS || rank >= n_ranks {
@@ -305,7 +335,11 @@ impl<S: Sink> State<'_, S> {
         }
         let origin = Origin {
             comm_id: id.0.to_string(),
-            comm_name: header.comm_name.as_ref().filter(|n| n.0 != "unknown").map(|n| n.0.to_string()),
+            comm_name: header
+                .comm_name
+                .as_ref()
+                .filter(|n| n.0 != "unknown")
+                .map(|n| n.0.to_string()),
             rank,
             n_ranks,
             nnodes: small(header.nnodes),
@@ -339,7 +373,10 @@ impl<S: Sink> State<'_, S> {
         self.features.dump_stats = true;
         self.marker = Some((origin, written));
         let count = |n: Option<Number>| n.and_then(Number::integer).unwrap_or(0);
-        self.sink.drops(origin, Drops { coll: count(stats.coll_dropped_total), p2p: count(stats.p2p_dropped_total) });
+        self.sink.drops(
+            origin,
+            Drops { coll: count(stats.coll_dropped_total), p2p: count(stats.p2p_dropped_total) },
+        );
     }
 
     fn coll(&mut self, origin: usize, written: Option<i64>, coll: &Coll<'_>) -> Result<(), Fault> {
@@ -408,7 +445,11 @@ impl<S: Sink> State<'_, S> {
         let op = known_operation(name);
         if op.is_none() {
             let names = &mut self.log.unknown_operations;
-            let name = if names.len() < NAMES_KEPT || names.contains_key(name) { &shorten(name, 60) } else { "other names" };
+            let name = if names.len() < NAMES_KEPT || names.contains_key(name) {
+                &shorten(name, 60)
+            } else {
+                "other names"
+            };
             *names.entry(name.to_owned()).or_default() += 1;
         }
         op
@@ -424,7 +465,11 @@ impl<S: Sink> State<'_, S> {
             start_us: stamp(event.kernel_start_ts),
             stop_us: stamp(event.kernel_stop_ts),
         });
-        Some(Stamps { start_us: stamp(trace.coll_start_ts), stop_us: stamp(trace.coll_stop_ts), channels: channels.collect() })
+        Some(Stamps {
+            start_us: stamp(trace.coll_start_ts),
+            stop_us: stamp(trace.coll_stop_ts),
+            channels: channels.collect(),
+        })
     }
 }
 
@@ -486,11 +531,21 @@ mod tests {
     impl Sink for Notes {
         fn origin(&mut self, o: &Origin) {
             let name = o.comm_name.as_deref().unwrap_or("-");
-            self.0.push(format!("{} {name} {}/{} on {} {:?}", o.comm_id, o.rank, o.n_ranks, o.hostname, o.pid));
+            self.0.push(format!(
+                "{} {name} {}/{} on {} {:?}",
+                o.comm_id, o.rank, o.n_ranks, o.hostname, o.pid
+            ));
         }
         fn record(&mut self, r: &Record<'_>) {
             let op = r.op.map_or("Invalid", CommOp::label);
-            self.0.push(format!("{} {op} {:?} {:?}B {:?}us {}", r.origin, r.sn, r.bytes, r.exec_us, r.timing.label()));
+            self.0.push(format!(
+                "{} {op} {:?} {:?}B {:?}us {}",
+                r.origin,
+                r.sn,
+                r.bytes,
+                r.exec_us,
+                r.timing.label()
+            ));
         }
         fn drops(&mut self, origin: usize, drops: Drops) {
             self.0.push(format!("{origin} lost {} {}", drops.coll, drops.p2p));
@@ -500,7 +555,11 @@ mod tests {
     fn read(text: &[u8]) -> (LogFile, Vec<String>) {
         let mut notes = Notes::default();
         let log = read_stream("x.log".to_owned(), text, &mut notes);
-        assert_eq!(log.lines as usize, text.split(|&b| b == b'\n').count() - usize::from(text.ends_with(b"\n") || text.is_empty()));
+        assert_eq!(
+            log.lines as usize,
+            text.split(|&b| b == b'\n').count()
+                - usize::from(text.ends_with(b"\n") || text.is_empty())
+        );
         (log, notes.0)
     }
 
@@ -514,7 +573,8 @@ mod tests {
 
     #[test]
     fn plain_lines_and_the_line_break_at_the_end_that_may_be_missing() {
-        let text = format!("{}\n{}", coll("AllReduce", 0, "64", "5"), coll("AllReduce", 1, "64", "6"));
+        let text =
+            format!("{}\n{}", coll("AllReduce", 0, "64", "5"), coll("AllReduce", 1, "64", "6"));
         let (log, notes) = read(text.as_bytes());
         assert_eq!(
             notes,
@@ -567,12 +627,18 @@ mod tests {
         let whole = coll("AllReduce", 0, "64", "5");
         let (log, _) = read(format!("{whole}\n{}\n{whole}\n{whole}\n", &whole[..150]).as_bytes());
         assert_eq!((log.lines, log.records, log.bad_lines), (4, 3, 1));
-        assert_eq!((log.bad[0].line, log.bad[0].reason.as_str()), (2, "begins a record that does not end"));
+        assert_eq!(
+            (log.bad[0].line, log.bad[0].reason.as_str()),
+            (2, "begins a record that does not end")
+        );
     }
 
     #[test]
     fn the_output_of_a_job_among_the_records_is_counted_line_by_line() {
-        let text = format!("epoch 1: loss 0.5\n\n{}\n[rank0]: Traceback\n{{'a': 1}}\n{{\"step\": 5}}\n", coll("AllReduce", 0, "64", "5"));
+        let text = format!(
+            "epoch 1: loss 0.5\n\n{}\n[rank0]: Traceback\n{{'a': 1}}\n{{\"step\": 5}}\n",
+            coll("AllReduce", 0, "64", "5")
+        );
         let (log, notes) = read(text.as_bytes());
         assert_eq!((log.lines, log.records, log.bad_lines, notes.len()), (6, 1, 4, 2));
         assert_eq!(log.bad.iter().map(|b| b.line).collect::<Vec<_>>(), [1, 4, 5, 6]);
@@ -581,8 +647,12 @@ mod tests {
 
     #[test]
     fn pretty_printed_records_and_lists_of_them_are_read() {
-        let pretty =
-            |value: &str| serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(value).expect("JSON")).expect("JSON");
+        let pretty = |value: &str| {
+            serde_json::to_string_pretty(
+                &serde_json::from_str::<serde_json::Value>(value).expect("JSON"),
+            )
+            .expect("JSON")
+        };
         let (one, two) = (coll("AllReduce", 0, "64", "5"), coll("AllReduce", 1, "64", "6"));
         for text in [
             format!("{}\n{}\n", pretty(&one), pretty(&two)),
@@ -593,7 +663,12 @@ mod tests {
             format!("\u{feff}{}\r\n{two}\r\n", pretty(&one).replace('\n', "\r\n")),
         ] {
             let (log, notes) = read(text.as_bytes());
-            assert_eq!((log.records, log.bad_lines, notes.len()), (2, 0, 3), "{text}: {:?}", log.bad);
+            assert_eq!(
+                (log.records, log.bad_lines, notes.len()),
+                (2, 0, 3),
+                "{text}: {:?}",
+                log.bad
+            );
         }
         // A pretty record that is torn, then a whole one.
         let torn: String = pretty(&one).lines().take(5).map(|l| format!("{l}\n")).collect();
@@ -603,12 +678,25 @@ mod tests {
 
     #[test]
     fn headerless_records_belong_to_the_last_marker() {
-        let marker = format!(r#"{{{HEADER},"dump_stats":{{"coll_records":1,"coll_dropped_total":4,"p2p_dropped_total":2}}}}"#);
+        let marker = format!(
+            r#"{{{HEADER},"dump_stats":{{"coll_records":1,"coll_dropped_total":4,"p2p_dropped_total":2}}}}"#
+        );
         let bare = r#"{"coll_perf":{"coll":"AllReduce","coll_algo":"RING","coll_proto":"LL","coll_sn":9,"coll_msg_size_bytes":64,"coll_exec_time_us":5}}"#;
-        let proxy = r#"{"proxy_trace":{"record_type":"proxy_op","parent_sn":9,"steps":[{"step":0}]}}"#;
+        let proxy =
+            r#"{"proxy_trace":{"record_type":"proxy_op","parent_sn":9,"steps":[{"step":0}]}}"#;
         let (log, notes) = read(format!("{bare}\n{marker}\n{bare}\n{proxy}\n").as_bytes());
-        assert_eq!(notes, ["0xab - 1/4 on h Some(7)", "0 lost 4 2", "0 AllReduce Some(9) Some(64)B Some(5.0)us absent"]);
-        assert_eq!((log.records, log.operations, log.dump_stats, log.proxy_traces, log.bad_lines), (3, 1, 1, 1, 1));
+        assert_eq!(
+            notes,
+            [
+                "0xab - 1/4 on h Some(7)",
+                "0 lost 4 2",
+                "0 AllReduce Some(9) Some(64)B Some(5.0)us absent"
+            ]
+        );
+        assert_eq!(
+            (log.records, log.operations, log.dump_stats, log.proxy_traces, log.bad_lines),
+            (3, 1, 1, 1, 1)
+        );
         assert_eq!(log.formats, ["v4.3+ marker stream"]);
     }
 
@@ -619,15 +707,27 @@ mod tests {
         let (log, notes) = read(format!("{nested}\n{bare}\n").as_bytes());
         assert_eq!(
             notes[1..],
-            ["0 AllReduce Some(3) Some(64)B Some(5663.0)us absent", "0 AllReduce Some(4) Some(64)B Some(2.5)us cpu_wallclock"]
+            [
+                "0 AllReduce Some(3) Some(64)B Some(5663.0)us absent",
+                "0 AllReduce Some(4) Some(64)B Some(2.5)us cpu_wallclock"
+            ]
         );
-        assert_eq!((log.bad_lines, log.formats), (0, vec!["v4.0 of 2.28 or 2.29".to_owned(), "flat records".to_owned()]));
+        assert_eq!(
+            (log.bad_lines, log.formats),
+            (0, vec!["v4.0 of 2.28 or 2.29".to_owned(), "flat records".to_owned()])
+        );
     }
 
     #[test]
     fn unknown_operations_are_counted_by_name() {
-        let (log, notes) = read(format!("{}\n{}\n", coll("Invalid", 0, "64", "5"), coll("AllReduceV2", 0, "64", "5")).as_bytes());
-        assert_eq!(log.unknown_operations, BTreeMap::from([("AllReduceV2".to_owned(), 1), ("Invalid".to_owned(), 1)]));
+        let (log, notes) = read(
+            format!("{}\n{}\n", coll("Invalid", 0, "64", "5"), coll("AllReduceV2", 0, "64", "5"))
+                .as_bytes(),
+        );
+        assert_eq!(
+            log.unknown_operations,
+            BTreeMap::from([("AllReduceV2".to_owned(), 1), ("Invalid".to_owned(), 1)])
+        );
         assert_eq!((log.bad_lines, notes.len()), (0, 3));
     }
 
@@ -647,11 +747,15 @@ mod tests {
     #[test]
     fn names_that_are_cut_inside_a_character_or_hold_escapes_are_read() {
         let line = coll("AllReduce", 0, "64", "5");
-        let mut cut = line.replace("\"rank\"", "\"comm_name\":\"gr\u{fc}n?\",\"rank\"").into_bytes();
+        let mut cut =
+            line.replace("\"rank\"", "\"comm_name\":\"gr\u{fc}n?\",\"rank\"").into_bytes();
         let at = cut.iter().position(|&b| b == b'?').expect("there");
         cut[at] = 0xc3;
         assert!(read(&cut).1[0].starts_with("0xab gr\u{fc}n\u{fffd} "), "{:?}", read(&cut));
-        assert!(read(line.replace("\"rank\"", r#""comm_name":"a\/b","rank""#).as_bytes()).1[0].starts_with("0xab a/b "));
+        assert!(
+            read(line.replace("\"rank\"", r#""comm_name":"a\/b","rank""#).as_bytes()).1[0]
+                .starts_with("0xab a/b ")
+        );
     }
 
     #[test]

@@ -21,8 +21,13 @@ pub fn sample(line: &str) -> Result<Sample, Fault> {
     let fault = |why: &str| Fault::from(format!("is no Prometheus sample of Inspector: {why}"));
     let (name, rest) = line.split_once('{').ok_or_else(|| fault("no labels"))?;
     let end = rest.rfind('}').ok_or_else(|| fault("the labels do not end"))?;
-    let (labels, value) = (rest.get(..end).unwrap_or_default(), rest.get(end + 1..).unwrap_or_default());
-    let value: f64 = value.split_whitespace().next().and_then(|v| v.parse().ok()).ok_or_else(|| fault("no number"))?;
+    let (labels, value) =
+        (rest.get(..end).unwrap_or_default(), rest.get(end + 1..).unwrap_or_default());
+    let value: f64 = value
+        .split_whitespace()
+        .next()
+        .and_then(|v| v.parse().ok())
+        .ok_or_else(|| fault("no number"))?;
     let mut row = PrometheusRow::default();
     for (label, value) in pairs(labels) {
         let text = Some(value.clone()).filter(|v| v != "unknown");
@@ -45,7 +50,9 @@ pub fn sample(line: &str) -> Result<Sample, Fault> {
     match name.strip_prefix("nccl_").map(|n| n.strip_prefix("p2p_").unwrap_or(n)) {
         Some("bus_bandwidth_gbs") => row.busbw_gbs = bandwidth,
         Some("algorithm_bandwidth_gbs") => row.algbw_gbs = bandwidth,
-        Some("collective_exec_time_microseconds" | "exec_time_microseconds") => row.exec_time_us = value,
+        Some("collective_exec_time_microseconds" | "exec_time_microseconds") => {
+            row.exec_time_us = value
+        }
         _ => return Err(fault("an unknown metric")),
     }
     Ok(Sample { key: labels.to_owned(), row })
@@ -88,23 +95,44 @@ mod tests {
     #[test]
     fn both_generations_are_read() {
         let old = sample(r#"nccl_bus_bandwidth_gbs{comm_id="0xa1",hostname="n0",rank="3",slurm_job_id="unknown",nranks="4",n_nodes="1",collective="Broadcast",coll_sn="19",message_size="64.00KB"} 2.048"#).expect("a sample");
-        assert_eq!((old.row.comm.as_deref(), old.row.rank, old.row.sn, old.row.busbw_gbs), (Some("0xa1"), Some(3), Some(19), Some(2.048)));
+        assert_eq!(
+            (old.row.comm.as_deref(), old.row.rank, old.row.sn, old.row.busbw_gbs),
+            (Some("0xa1"), Some(3), Some(19), Some(2.048))
+        );
         let new =
             sample(r#"nccl_p2p_exec_time_microseconds{node="n0",comm_name="a \"b\"",p2p_operation="Send",message_size="1-2MB"} 39.25"#)
                 .expect("a sample");
-        assert_eq!((new.row.comm.as_deref(), new.row.op.as_deref(), new.row.exec_time_us), (Some("a \"b\""), Some("Send"), Some(39.25)));
+        assert_eq!(
+            (new.row.comm.as_deref(), new.row.op.as_deref(), new.row.exec_time_us),
+            (Some("a \"b\""), Some("Send"), Some(39.25))
+        );
     }
 
     #[test]
     fn the_bandwidth_of_a_negative_size_is_not_kept() {
-        let text = |metric: &str| format!(r#"{metric}{{collective="AllReduce",message_size="16777215-16777216TB"}} 2.3e+14"#);
+        let text = |metric: &str| {
+            format!(
+                r#"{metric}{{collective="AllReduce",message_size="16777215-16777216TB"}} 2.3e+14"#
+            )
+        };
         assert_eq!(sample(&text("nccl_bus_bandwidth_gbs")).expect("a sample").row.busbw_gbs, None);
-        assert_eq!(sample(&text("nccl_collective_exec_time_microseconds")).expect("a sample").row.exec_time_us, Some(2.3e14));
+        assert_eq!(
+            sample(&text("nccl_collective_exec_time_microseconds"))
+                .expect("a sample")
+                .row
+                .exec_time_us,
+            Some(2.3e14)
+        );
     }
 
     #[test]
     fn other_lines_are_refused() {
-        for line in ["nccl_bus_bandwidth_gbs 3", "nccl_x{a=\"b\"} 1", "nccl_bus_bandwidth_gbs{a=\"b\"", "nccl_bus_bandwidth_gbs{} x"] {
+        for line in [
+            "nccl_bus_bandwidth_gbs 3",
+            "nccl_x{a=\"b\"} 1",
+            "nccl_bus_bandwidth_gbs{a=\"b\"",
+            "nccl_bus_bandwidth_gbs{} x",
+        ] {
             assert!(sample(line).is_err(), "{line}");
         }
     }

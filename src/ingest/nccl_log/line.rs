@@ -42,7 +42,9 @@ pub(super) fn split(line: &str) -> Line<'_> {
     let Some((at, warning, message)) = marks.pop() else { return Line::default() };
     let torn = marks.len() as u64;
     match prefix(&line[..at], warning) {
-        Some((host, pid, tid)) => Line { segment: Some(Segment { host, pid, tid, warning, message }), torn },
+        Some((host, pid, tid)) => {
+            Line { segment: Some(Segment { host, pid, tid, warning, message }), torn }
+        }
         None => Line { segment: None, torn: torn + 1 },
     }
 }
@@ -64,10 +66,12 @@ fn prefix(text: &str, warning: bool) -> Option<(&str, u32, u32)> {
     }
     let (text, tid) = text.rsplit_once(':')?;
     let (text, pid) = text.rsplit_once(':')?;
-    let start = text.rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))).map_or(0, |at| {
-        // The character is not part of the host; it may take several bytes.
-        at + text[at..].chars().next().map_or(0, char::len_utf8)
-    });
+    let start = text
+        .rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')))
+        .map_or(0, |at| {
+            // The character is not part of the host; it may take several bytes.
+            at + text[at..].chars().next().map_or(0, char::len_utf8)
+        });
     let host = text[start..].trim_start_matches(['-', '.']);
     if host.is_empty() {
         return None;
@@ -87,7 +91,13 @@ fn number(text: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn whole(host: &'static str, pid: u32, tid: u32, warning: bool, message: &'static str) -> Line<'static> {
+    fn whole(
+        host: &'static str,
+        pid: u32,
+        tid: u32,
+        warning: bool,
+        message: &'static str,
+    ) -> Line<'static> {
         Line { segment: Some(Segment { host, pid, tid, warning, message }), torn: 0 }
     }
 
@@ -116,12 +126,21 @@ mod tests {
             split("[2026-05-05 06:16:47] node0:100:101 [3] plugin/net.cc:334 NCCL WARN Failed"),
             whole("node0", 100, 101, true, "Failed")
         );
-        assert_eq!(split("node0:100:101 [3] plugin/net.cc:334 (ncclNetInit) NCCL WARN Failed"), whole("node0", 100, 101, true, "Failed"));
+        assert_eq!(
+            split("node0:100:101 [3] plugin/net.cc:334 (ncclNetInit) NCCL WARN Failed"),
+            whole("node0", 100, 101, true, "Failed")
+        );
     }
 
     #[test]
     fn other_lines_hold_no_message() {
-        for line in ["", "NCCL version 2.28.9+cuda13.0", "step 3 loss 0.4", "  NCCL_INSPECTOR_ENABLE = 1", "NCCL INFORMATION"] {
+        for line in [
+            "",
+            "NCCL version 2.28.9+cuda13.0",
+            "step 3 loss 0.4",
+            "  NCCL_INSPECTOR_ENABLE = 1",
+            "NCCL INFORMATION",
+        ] {
             assert_eq!(split(line), Line::default(), "{line}");
         }
     }
@@ -129,16 +148,30 @@ mod tests {
     #[test]
     fn torn_lines_keep_only_the_message_that_reaches_the_end() {
         // The head of one process's line, then a whole line of another.
-        let line = split("vm:984:984 [1] NCCL INFO Trees [0] -1/-1/-1->1->0 [1] 0/-vm:987:987 [0] NCCL INFO cudaDriverVersion 13000");
-        assert_eq!(line, Line { torn: 1, ..whole("vm", 987, 987, false, "cudaDriverVersion 13000") });
+        let line = split(
+            "vm:984:984 [1] NCCL INFO Trees [0] -1/-1/-1->1->0 [1] 0/-vm:987:987 [0] NCCL INFO cudaDriverVersion 13000",
+        );
+        assert_eq!(
+            line,
+            Line { torn: 1, ..whole("vm", 987, 987, false, "cudaDriverVersion 13000") }
+        );
         // The torn head sticks to the host; the reader of the log knows the hosts and removes it.
-        assert_eq!(split("vm:631:631vm:628:628 [1] NCCL INFO x"), whole("631vm", 628, 628, false, "x"));
+        assert_eq!(
+            split("vm:631:631vm:628:628 [1] NCCL INFO x"),
+            whole("631vm", 628, 628, false, "x")
+        );
         // The head is lost: nobody knows who wrote it.
-        for line in
-            ["vm:6 [0] NCCL INFO Ring 00 : 1 -> 0 -> 1", "NCCL INFO x", "vm:628:628 [1] NCCL 1 [0] NCCL INFO x", "a:1:2 [] NCCL INFO x"]
-        {
+        for line in [
+            "vm:6 [0] NCCL INFO Ring 00 : 1 -> 0 -> 1",
+            "NCCL INFO x",
+            "vm:628:628 [1] NCCL 1 [0] NCCL INFO x",
+            "a:1:2 [] NCCL INFO x",
+        ] {
             assert_eq!(split(line), Line { segment: None, torn: 1 }, "{line}");
         }
-        assert_eq!(split("vm:1:1 [1] NCCL INFO handle 0x7f[0] NCCL INFO size 5"), Line { segment: None, torn: 2 });
+        assert_eq!(
+            split("vm:1:1 [1] NCCL INFO handle 0x7f[0] NCCL INFO size 5"),
+            Line { segment: None, torn: 2 }
+        );
     }
 }

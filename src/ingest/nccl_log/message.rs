@@ -107,7 +107,10 @@ pub(super) fn parse(message: &str) -> Parsed<'_> {
         return channels(message).map(Message::Channels).ok_or(Malformed);
     }
     if let Some(rest) = message.trim_start().strip_prefix("+ NVL[") {
-        let bandwidth = rest.split_once(']').and_then(|(bandwidth, _)| bandwidth.parse().ok()).filter(|b: &f64| b.is_finite());
+        let bandwidth = rest
+            .split_once(']')
+            .and_then(|(bandwidth, _)| bandwidth.parse().ok())
+            .filter(|b: &f64| b.is_finite());
         return bandwidth.map(Message::NvLink).ok_or(Malformed);
     }
     Ok(Message::Other)
@@ -115,7 +118,9 @@ pub(super) fn parse(message: &str) -> Parsed<'_> {
 
 /// The version at the front of `text`: `2.27.5+cuda12.9`.
 pub(super) fn version(text: &str) -> Option<&str> {
-    text.split_whitespace().next().filter(|v| v.starts_with(|c: char| c.is_ascii_digit()) && v.contains('.'))
+    text.split_whitespace()
+        .next()
+        .filter(|v| v.starts_with(|c: char| c.is_ascii_digit()) && v.contains('.'))
 }
 
 fn hex(text: &str) -> Option<u64> {
@@ -132,14 +137,24 @@ fn channel(text: &str) -> Option<Message<'_>> {
     // RCCL adds ` comm 0x.. nRanks ..`.
     let via = via.split_once(" comm ").map_or(via, |(via, _)| via);
     let ((src, src_device), (dst, dst_device)) = (rank_and_device(src)?, rank_and_device(dst)?);
-    Some(Message::Channel(Channel { channel, src, dst, src_device, dst_device, transport: transport(via)? }))
+    Some(Message::Channel(Channel {
+        channel,
+        src,
+        dst,
+        src_device,
+        dst_device,
+        transport: transport(via)?,
+    }))
 }
 
 /// `0[1a000]`: rank and what stands in brackets.
 fn rank_and_device(text: &str) -> Option<(u32, Device)> {
     let (rank, device) = text.strip_suffix(']')?.split_once('[')?;
     let bus_id = u64::from_str_radix(device, 16).ok()?;
-    Some((rank.trim_start().parse().ok()?, Device { bus_id: Some(bus_id), nvml: device.parse().ok() }))
+    Some((
+        rank.trim_start().parse().ok()?,
+        Device { bus_id: Some(bus_id), nvml: device.parse().ok() },
+    ))
 }
 
 /// Everything after `via`.
@@ -149,14 +164,19 @@ fn transport(via: &str) -> Option<Transport> {
     }
     if let Some(copies) = via.strip_prefix("SHM/") {
         // Who copies, `direct` or the copy engine, for sender and receiver; 2.30.7 prints one word.
-        return copies.split('/').all(|word| matches!(word, "direct" | "CE")).then(|| Transport::Shm(via.to_owned()));
+        return copies
+            .split('/')
+            .all(|word| matches!(word, "direct" | "CE"))
+            .then(|| Transport::Shm(via.to_owned()));
     }
     if let Some(kind) = via.strip_prefix("P2P/") {
         let kind = kind.strip_suffix("/CE").unwrap_or(kind);
         let kind = kind.strip_suffix("/read").unwrap_or(kind);
         let known = matches!(kind, "direct pointer" | "IPC" | "CUMEM" | "MNNVL")
             || kind.strip_prefix("indirect/").is_some_and(|r| rank_and_device(r).is_some());
-        return known.then(|| Transport::P2p(kind.split_once('/').map_or(kind, |(kind, _)| kind).to_owned()));
+        return known.then(|| {
+            Transport::P2p(kind.split_once('/').map_or(kind, |(kind, _)| kind).to_owned())
+        });
     }
     let rest = via.strip_prefix("NET/")?;
     let rest = rest.strip_suffix("/Shared").unwrap_or(rest);
@@ -204,7 +224,9 @@ fn communicator(fields: &str) -> Option<Message<'_>> {
         ("Revoke COMPLETE", Stage::Gone),
         ("Revoke START", Stage::Gone),
     ];
-    let found = STAGES.iter().find_map(|&(text, stage)| fields.strip_suffix(text).map(|rest| (rest, stage)));
+    let found = STAGES
+        .iter()
+        .find_map(|&(text, stage)| fields.strip_suffix(text).map(|rest| (rest, stage)));
     let (pairs, stage) = match found {
         Some((rest, stage)) => (rest.trim_end().strip_suffix('-')?, Some(stage)),
         None => (fields, None),
@@ -220,7 +242,11 @@ fn communicator(fields: &str) -> Option<Message<'_>> {
         return Some(Message::Nodes { comm, nodes: number("nNodes")? });
     };
     let split = match field.get("parent") {
-        Some(parent) => Some((hex(parent)?, number("splitCount").or_else(|| number("childCount")), field.get("color")?.parse().ok()?)),
+        Some(parent) => Some((
+            hex(parent)?,
+            number("splitCount").or_else(|| number("childCount")),
+            field.get("color")?.parse().ok()?,
+        )),
         None => None,
     };
     Some(Message::Communicator(Communicator {
@@ -257,7 +283,8 @@ fn channels(message: &str) -> Option<Channels> {
 
 /// `AllReduce: 33554432 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..23}` and its relatives.
 fn tuning(before: &str, after: &str) -> Option<Tuning> {
-    const ALGORITHMS: [&str; 7] = ["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"];
+    const ALGORITHMS: [&str; 7] =
+        ["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"];
     const PROTOCOLS: [&str; 3] = ["LL", "LL128", "SIMPLE"];
     let (what, bytes) = match before.rsplit_once(": ") {
         Some((what, bytes)) => (Some(what), bytes),
@@ -282,8 +309,12 @@ fn tuning(before: &str, after: &str) -> Option<Tuning> {
             let algorithm = named(&ALGORITHMS, words.next()?)?;
             words.next().filter(|word| *word == "proto")?;
             let protocol = named(&PROTOCOLS, words.next()?)?;
-            let range = words.next().and_then(|word| word.strip_prefix("channel{Lo..Hi}={")?.strip_suffix('}')?.split_once(".."));
-            let channels = range.and_then(|(lo, hi)| hi.parse::<u32>().ok()?.checked_sub(lo.parse().ok()?)?.checked_add(1));
+            let range = words.next().and_then(|word| {
+                word.strip_prefix("channel{Lo..Hi}={")?.strip_suffix('}')?.split_once("..")
+            });
+            let channels = range.and_then(|(lo, hi)| {
+                hi.parse::<u32>().ok()?.checked_sub(lo.parse().ok()?)?.checked_add(1)
+            });
             (algorithm, Some(protocol), channels)
         }
         // Symmetric kernels and copy engines: the path is the algorithm.

@@ -31,13 +31,17 @@ const MOST_CANDIDATES: usize = 16;
 /// If the file cannot be read, or holds no NCCL message at all.
 pub fn read(path: &Path) -> Result<NcclLog> {
     if path.is_dir() {
-        return Err(Error::input(path, "is a folder").with_hint("name the log files in it; patterns like 'nccl.*.log' are expanded"));
+        return Err(Error::input(path, "is a folder")
+            .with_hint("name the log files in it; patterns like 'nccl.*.log' are expanded"));
     }
-    let file = File::open(path).map_err(|e| Error::input(path, format!("cannot be opened: {e}")))?;
-    let mut log = parse(BufReader::new(file)).map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
+    let file =
+        File::open(path).map_err(|e| Error::input(path, format!("cannot be opened: {e}")))?;
+    let mut log = parse(BufReader::new(file))
+        .map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
     if log.messages == 0 && log.versions.is_empty() {
-        return Err(Error::input(path, "holds no NCCL message")
-            .with_hint("run the program with NCCL_DEBUG=INFO and give the file that its output went to"));
+        return Err(Error::input(path, "holds no NCCL message").with_hint(
+            "run the program with NCCL_DEBUG=INFO and give the file that its output went to",
+        ));
     }
     log.path = path.to_string_lossy().into_owned();
     Ok(log)
@@ -87,7 +91,9 @@ impl Parser {
         self.log.torn += found.torn;
         let Some(segment) = found.segment else {
             // At some levels the version is printed without a prefix.
-            if let Some(version) = line.split_once("NCCL version ").and_then(|(_, rest)| message::version(rest)) {
+            if let Some(version) =
+                line.split_once("NCCL version ").and_then(|(_, rest)| message::version(rest))
+            {
                 self.log.versions.insert(version.to_owned());
             }
             return;
@@ -186,7 +192,10 @@ impl Reading {
                 known.extend(devices.into_iter().map(|(index, name)| (index, name.to_owned())));
             }
             Message::Network(name) => process.network = Some(name.to_owned()),
-            Message::NvLink(bandwidth) => process.nvlink_gbs = Some(process.nvlink_gbs.map_or(bandwidth, |b| b.max(bandwidth))),
+            Message::NvLink(bandwidth) => {
+                process.nvlink_gbs =
+                    Some(process.nvlink_gbs.map_or(bandwidth, |b| b.max(bandwidth)))
+            }
             Message::Version(_) | Message::Other => {}
         }
     }
@@ -194,7 +203,10 @@ impl Reading {
     fn communicator(&mut self, line: &message::Communicator, tid: u32) {
         let comms = &mut self.process.comms;
         // An address is used again once its communicator is gone.
-        let known = comms.iter().zip(&mut self.making).rfind(|(c, (_, stage))| c.address == line.comm && *stage != Stage::Gone);
+        let known = comms
+            .iter()
+            .zip(&mut self.making)
+            .rfind(|(c, (_, stage))| c.address == line.comm && *stage != Stage::Gone);
         if let Some((_, (_, stage))) = known {
             *stage = line.stage;
             return;
@@ -205,10 +217,14 @@ impl Reading {
         let key = match (line.id, line.split) {
             (Some(id), _) => CommKey::Id(id),
             (None, Some((parent, number, color))) => {
-                let parent = comms.iter().rfind(|c| c.address == parent).map_or(0, |c| c.key.fingerprint());
+                let parent =
+                    comms.iter().rfind(|c| c.address == parent).map_or(0, |c| c.key.fingerprint());
                 CommKey::Split(parent, number, color)
             }
-            (None, None) => CommKey::Unnamed(line.n_ranks, comms.iter().filter(|c| c.n_ranks == line.n_ranks).count()),
+            (None, None) => CommKey::Unnamed(
+                line.n_ranks,
+                comms.iter().filter(|c| c.n_ranks == line.n_ranks).count(),
+            ),
         };
         comms.push(CommRank {
             address: line.comm,
@@ -227,10 +243,13 @@ impl Reading {
     /// in which this process is one of the two. Connections made at first use come later and from any thread.
     fn owners(&self, src: u32, dst: u32, tid: u32) -> Vec<usize> {
         let all = || self.process.comms.iter().zip(&self.making);
-        let making = all().rposition(|(c, &making)| making == (tid, Stage::Start) && c.connects(src, dst));
+        let making =
+            all().rposition(|(c, &making)| making == (tid, Stage::Start) && c.connects(src, dst));
         match making {
             Some(at) => vec![at],
-            None => candidates(all().map(|(c, (_, stage))| *stage != Stage::Gone && c.connects(src, dst))),
+            None => candidates(
+                all().map(|(c, (_, stage))| *stage != Stage::Gone && c.connects(src, dst)),
+            ),
         }
     }
 
@@ -249,9 +268,13 @@ impl Reading {
     /// The brackets of a `via` line hold the bus id in hexadecimal up to 2.18.1 and the device in decimal after; a
     /// communicator line with `nvmlDev` tells which (2.18.1 already prints the device where the transport is CUMEM).
     fn decided(&self, device: Device, transport: &Transport) -> Device {
-        let decimal =
-            self.process.comms.iter().any(|c| c.device.nvml.is_some()) || matches!(transport, Transport::P2p(kind) if kind == "CUMEM");
-        if decimal { Device { nvml: device.nvml, bus_id: None } } else { Device { nvml: None, bus_id: device.bus_id } }
+        let decimal = self.process.comms.iter().any(|c| c.device.nvml.is_some())
+            || matches!(transport, Transport::P2p(kind) if kind == "CUMEM");
+        if decimal {
+            Device { nvml: device.nvml, bus_id: None }
+        } else {
+            Device { nvml: None, bus_id: device.bus_id }
+        }
     }
 }
 

@@ -27,12 +27,28 @@ fn net(plugin: &str, device: u32, gdrdma: bool, proxy: Option<u32>) -> Transport
 fn every_form_of_every_version_is_read() {
     let p2p = |kind: &str| Transport::P2p(kind.to_owned());
     let comm = |comm, rank, n_ranks, nvml_dev, bus_id, id, split, stage| {
-        Message::Communicator(Communicator { comm, rank, n_ranks, cuda_dev: 0, nvml_dev, bus_id, id, split, stage })
+        Message::Communicator(Communicator {
+            comm,
+            rank,
+            n_ranks,
+            cuda_dev: 0,
+            nvml_dev,
+            bus_id,
+            id,
+            split,
+            stage,
+        })
     };
     let (a, b, c) = (0x37c6_a330, 0x0b94_bf80, 0x6302_59b4_32a0);
     let coll = |coll, nvls, p2p| Message::Channels(Channels { coll, nvls, p2p });
     let tuned = |op, bytes, algorithm: &str, protocol: Option<&str>, channels| {
-        Message::Tuning(Tuning { op, bytes, algorithm: algorithm.to_owned(), protocol: protocol.map(str::to_owned), channels })
+        Message::Tuning(Tuning {
+            op,
+            bytes,
+            algorithm: algorithm.to_owned(),
+            protocol: protocol.map(str::to_owned),
+            channels,
+        })
     };
     let all_reduce = Some(CommOp::AllReduce);
     let sym = Some("AllReduce_RSxLDMC_AGxSTMC");
@@ -74,7 +90,16 @@ fn every_form_of_every_version_is_read() {
         comm(a, 0, 16, None, 0x4b000, Some(0x8d0b_2f0a_9f1c_3e77), None, Stage::Complete),
         comm(a, 0, 16, Some(0), 0x4b000, Some(0x8d0b_2f0a_9f1c_3e77), None, Stage::Start),
         comm(b, 0, 2, Some(0), 0x1d000, Some(0xf6bf_af54_66e2_b71f), None, Stage::Complete),
-        comm(b, 0, 2, Some(0), 0x1d000, Some(0xf6bf_af54_66e2_b71f), Some((0x0a94_bf80, None, 0)), Stage::Start),
+        comm(
+            b,
+            0,
+            2,
+            Some(0),
+            0x1d000,
+            Some(0xf6bf_af54_66e2_b71f),
+            Some((0x0a94_bf80, None, 0)),
+            Stage::Start,
+        ),
         comm(b, 0, 2, Some(0), 0x1d000, None, Some((0x0a94_bf80, None, 0)), Stage::Start),
         comm(b, 0, 2, Some(0), 0x1d000, None, Some((0x0a94_bf80, Some(1), 0)), Stage::Complete),
         comm(b, 0, 2, Some(0), 0x1d000, None, Some((0x0a94_bf80, Some(1), 0)), Stage::Start),
@@ -106,11 +131,15 @@ fn every_form_of_every_version_is_read() {
         Message::Other, // The mpirun line, checked below.
         Message::Other, // Connected all trees.
     ];
-    let lines: Vec<&str> = FORMS.lines().map(|row| row.split('\t').nth(3).expect("four columns")).collect();
+    let lines: Vec<&str> =
+        FORMS.lines().map(|row| row.split('\t').nth(3).expect("four columns")).collect();
     assert_eq!(lines.len(), channels.len() + expected.len());
     let (via, rest) = lines.split_at(channels.len());
     for (line, expected) in via.iter().zip(channels) {
-        let Ok(Message::Channel(Channel { channel, src, dst, transport, .. })) = message(line) else { panic!("{line}") };
+        let Ok(Message::Channel(Channel { channel, src, dst, transport, .. })) = message(line)
+        else {
+            panic!("{line}")
+        };
         assert_eq!(Some((channel, src, dst, transport)), expected, "{line}");
     }
     for (line, expected) in rest.iter().zip(expected) {
@@ -119,7 +148,10 @@ fn every_form_of_every_version_is_read() {
             assert_eq!((found.src, found.dst, found.transport), (0, 1, p2p("IPC")));
         } else if line.starts_with("[1,6]") {
             let Ok(Message::Channel(found)) = message(line) else { panic!("{line}") };
-            assert_eq!((found.channel, found.src, found.dst, found.transport), (3, 15, 6, net("AWS Libfabric", 3, true, None)));
+            assert_eq!(
+                (found.channel, found.src, found.dst, found.transport),
+                (3, 15, 6, net("AWS Libfabric", 3, true, None))
+            );
         } else {
             assert_eq!(message(line), Ok(expected), "{line}");
         }
@@ -128,7 +160,10 @@ fn every_form_of_every_version_is_read() {
     let log = parse_text(&lines.join("\n"));
     assert_eq!((log.lines, log.messages, log.torn), (64, 64, 0));
     assert_eq!(log.processes.len(), 1);
-    assert_eq!(log.processes[0].warnings.keys().collect::<Vec<_>>(), ["Failed to initialize any NET plugin", "Net : connection failed"]);
+    assert_eq!(
+        log.processes[0].warnings.keys().collect::<Vec<_>>(),
+        ["Failed to initialize any NET plugin", "Net : connection failed"]
+    );
     assert_eq!(log.processes[0].collnet.iter().collect::<Vec<_>>(), ["SHARP"]);
 }
 
@@ -172,8 +207,14 @@ fn settings_and_network_devices() {
     assert_eq!(settings, [("NCCL_HOSTID", "node0"), ("NCCL_NVLS_ENABLE", "0")]);
     assert!(first.net_devices["IB"].is_empty(), "`[RO]` is a flag, not a device");
     // Names only: addresses are nobody's business.
-    assert_eq!(first.net_devices["Socket"], BTreeMap::from([(0, "eth0".to_owned()), (1, "eth1".to_owned())]));
-    assert_eq!(second.net_devices["IB"], BTreeMap::from([(0, "mlx5_0".to_owned()), (1, "mlx5_1".to_owned())]));
+    assert_eq!(
+        first.net_devices["Socket"],
+        BTreeMap::from([(0, "eth0".to_owned()), (1, "eth1".to_owned())])
+    );
+    assert_eq!(
+        second.net_devices["IB"],
+        BTreeMap::from([(0, "mlx5_0".to_owned()), (1, "mlx5_1".to_owned())])
+    );
     assert_eq!(second.network.as_deref(), Some("IB"));
 }
 
@@ -190,7 +231,9 @@ fn a_torn_host_name_is_the_same_process() {
         assert_eq!(process.network.as_deref(), Some("Socket"));
     }
     // Two hosts, one pid, unrelated names: two processes.
-    let log = parse_text("a1:7:7 [0] NCCL INFO Using network IB\nb1:7:7 [0] NCCL INFO Using network IB\n");
+    let log = parse_text(
+        "a1:7:7 [0] NCCL INFO Using network IB\nb1:7:7 [0] NCCL INFO Using network IB\n",
+    );
     assert_eq!(log.processes.len(), 2);
 }
 
@@ -213,9 +256,16 @@ fn connections_go_to_the_communicator_that_the_thread_is_making() {
     let process = &log.processes[0];
     let [world, pair] = &process.comms[..] else { panic!("two communicators") };
     assert_eq!((world.key, world.channels.map(|c| c.coll)), (CommKey::Id(0x11), Some(24)));
-    assert_eq!((pair.key, pair.channels.map(|c| c.coll), pair.nodes), (CommKey::Split(0x11, Some(1), 0), Some(8), Some(1)));
-    let owners: Vec<_> = process.links.keys().map(|l| (l.channel, l.src, l.dst, l.comms.clone())).collect();
-    assert_eq!(owners, [(0, 0, 1, vec![0]), (1, 3, 0, vec![0]), (1, 0, 1, vec![0, 1]), (0, 0, 1, vec![1])]);
+    assert_eq!(
+        (pair.key, pair.channels.map(|c| c.coll), pair.nodes),
+        (CommKey::Split(0x11, Some(1), 0), Some(8), Some(1))
+    );
+    let owners: Vec<_> =
+        process.links.keys().map(|l| (l.channel, l.src, l.dst, l.comms.clone())).collect();
+    assert_eq!(
+        owners,
+        [(0, 0, 1, vec![0]), (1, 3, 0, vec![0]), (1, 0, 1, vec![0, 1]), (0, 0, 1, vec![1])]
+    );
 }
 
 #[test]
@@ -229,7 +279,10 @@ fn an_old_log_names_its_communicator_after_the_connections() {
     // Before 2.18.3 the brackets hold bus ids.
     assert_eq!(
         (link.src_device, link.dst_device),
-        (Device { nvml: None, bus_id: Some(0x1a000) }, Device { nvml: None, bus_id: Some(0x3d000) })
+        (
+            Device { nvml: None, bus_id: Some(0x1a000) },
+            Device { nvml: None, bus_id: Some(0x3d000) }
+        )
     );
     assert_eq!(log.processes[0].comms[0].key, CommKey::Unnamed(2, 0));
 }
@@ -237,17 +290,31 @@ fn an_old_log_names_its_communicator_after_the_connections() {
 #[test]
 fn an_address_is_used_again_after_its_communicator_is_gone() {
     let line = |id: &str, stage: &str| {
-        format!("n:1:1 [0] NCCL INFO comm 0xa rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1a000 commId {id} - {stage}\n")
+        format!(
+            "n:1:1 [0] NCCL INFO comm 0xa rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1a000 commId {id} - {stage}\n"
+        )
     };
     let log = parse_text(
-        &[line("0x1", "Init START"), line("0x1", "Init COMPLETE"), line("0x1", "Destroy COMPLETE"), line("0x2", "Init START")].concat(),
+        &[
+            line("0x1", "Init START"),
+            line("0x1", "Init COMPLETE"),
+            line("0x1", "Destroy COMPLETE"),
+            line("0x2", "Init START"),
+        ]
+        .concat(),
     );
-    assert_eq!(log.processes[0].comms.iter().map(|c| c.key).collect::<Vec<_>>(), [CommKey::Id(1), CommKey::Id(2)]);
+    assert_eq!(
+        log.processes[0].comms.iter().map(|c| c.key).collect::<Vec<_>>(),
+        [CommKey::Id(1), CommKey::Id(2)]
+    );
 }
 
 #[test]
 fn a_version_without_prefix_is_found_and_a_long_line_is_skipped() {
-    let text = format!("NCCL version 2.19.3+cuda12.3\n{}\nn:1:1 [0] NCCL INFO Using network IB\n", "x".repeat(200_000));
+    let text = format!(
+        "NCCL version 2.19.3+cuda12.3\n{}\nn:1:1 [0] NCCL INFO Using network IB\n",
+        "x".repeat(200_000)
+    );
     let log = parse_text(&text);
     assert_eq!(log.versions.iter().collect::<Vec<_>>(), ["2.19.3+cuda12.3"]);
     assert_eq!((log.lines, log.messages), (3, 1));
@@ -285,7 +352,8 @@ fn real_log_through_shared_memory() {
     assert_eq!(zero.comms[0].channels.map(|c| c.coll), Some(4));
     assert_eq!(one.settings["NCCL_P2P_DISABLE"], "1");
     assert_eq!(one.nvlink_gbs, Some(370.8));
-    let tuned = zero.tuning.iter().find(|(t, _)| t.bytes == 1_226_141_600).expect("the large AllReduce");
+    let tuned =
+        zero.tuning.iter().find(|(t, _)| t.bytes == 1_226_141_600).expect("the large AllReduce");
     assert_eq!(
         (tuned.0.algorithm.as_str(), tuned.0.protocol.as_deref(), tuned.0.channels, *tuned.1),
         ("RING", Some("SIMPLE"), Some(4), 11)
@@ -297,26 +365,44 @@ fn real_log_through_sockets() {
     let Some(log) = real("socket/socket-2node.nccl.log") else { return };
     let socket = "NET/Socket".to_owned();
     // Two channels, each printed by its sender and its receiver.
-    assert_eq!(transports(&log), BTreeMap::from([((0, 1, socket.clone()), 4), ((1, 0, socket), 4)]));
+    assert_eq!(
+        transports(&log),
+        BTreeMap::from([((0, 1, socket.clone()), 4), ((1, 0, socket), 4)])
+    );
     assert!(log.torn >= 4, "{}", log.torn);
-    let comms: Vec<_> = log.processes.iter().flat_map(|p| &p.comms).map(|c| (c.key, c.nodes)).collect();
+    let comms: Vec<_> =
+        log.processes.iter().flat_map(|p| &p.comms).map(|c| (c.key, c.nodes)).collect();
     assert_eq!(comms, [(CommKey::Id(0x6d12_c3cd_7626_4d13), Some(2)); 2]);
-    let hosts: Vec<_> = log.processes.iter().map(|p| (p.host.as_str(), p.pid, p.settings["NCCL_HOSTID"].as_str())).collect();
+    let hosts: Vec<_> = log
+        .processes
+        .iter()
+        .map(|p| (p.host.as_str(), p.pid, p.settings["NCCL_HOSTID"].as_str()))
+        .collect();
     assert_eq!(hosts, [("vm", 628, "node1"), ("vm", 631, "node0")]);
 }
 
 #[test]
 fn real_logs_over_nvlink() {
-    for name in ["nvlink/ddp-2gpu.nccl.log", "nvlink/ddp-2gpu-bucket100.nccl.log", "collectives/coll-2gpu.nccl.log"] {
+    for name in [
+        "nvlink/ddp-2gpu.nccl.log",
+        "nvlink/ddp-2gpu-bucket100.nccl.log",
+        "collectives/coll-2gpu.nccl.log",
+    ] {
         let Some(log) = real(name) else { return };
         let found = transports(&log);
         assert!(found.keys().all(|(_, _, transport)| transport == "P2P/CUMEM"), "{found:?}");
-        assert_eq!(log.processes.iter().map(|p| p.host.as_str()).collect::<BTreeSet<_>>(), BTreeSet::from(["vm"]));
+        assert_eq!(
+            log.processes.iter().map(|p| p.host.as_str()).collect::<BTreeSet<_>>(),
+            BTreeSet::from(["vm"])
+        );
     }
     let Some(log) = real("nvlink/ddp-2gpu.nccl.log") else { return };
     let cumem = "P2P/CUMEM".to_owned();
     // 24 channels each way; the line of one broke off after `Channel 19/0`.
-    assert_eq!(transports(&log), BTreeMap::from([((0, 1, cumem.clone()), 23), ((1, 0, cumem), 24)]));
+    assert_eq!(
+        transports(&log),
+        BTreeMap::from([((0, 1, cumem.clone()), 23), ((1, 0, cumem), 24)])
+    );
 }
 
 proptest! {

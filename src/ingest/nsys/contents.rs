@@ -78,10 +78,12 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents
         return Err(super::no_gpu_work(path, tally.before_capture));
     }
     let kernels: Vec<KernelNames> = tally.names.clone();
-    let strings: HashSet<i64> = kernels.iter().flat_map(|k| [k.short, k.demangled]).flatten().collect();
+    let strings: HashSet<i64> =
+        kernels.iter().flat_map(|k| [k.short, k.demangled]).flatten().collect();
     let mut names = Names::default();
     let found = ranges::read(&db, &Wanted { step: options.step, strings }, meta.zero, &mut names)?;
-    let (classes, families) = super::kernel_classes(&kernels, &found, &mut names, options.classifier);
+    let (classes, families) =
+        super::kernel_classes(&kernels, &found, &mut names, options.classifier);
     let (names, families) = (Arc::new(names), Arc::new(families));
     let report = super::file_name(path);
     let none = ProcessRanges::default();
@@ -91,12 +93,23 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents
         let Some(device) = tally.devices.remove(&key) else { continue };
         let ranges = found.processes.get(&key.process).unwrap_or(&none);
         let shared = (Arc::clone(&names), Arc::clone(&families));
-        candidates.push(super::candidate(key, &meta, ranges, (index, &report), Ops::default(), shared));
-        let is_comm = |id: &u32| classes.get(*id as usize).is_some_and(|(_, class)| *class == Class::Comm);
-        let op = |id: &u32| classes.get(*id as usize).and_then(|(name, _)| classify::op(names.get(*name)));
+        candidates.push(super::candidate(
+            key,
+            &meta,
+            ranges,
+            (index, &report),
+            Ops::default(),
+            shared,
+        ));
+        let is_comm =
+            |id: &u32| classes.get(*id as usize).is_some_and(|(_, class)| *class == Class::Comm);
+        let op = |id: &u32| {
+            classes.get(*id as usize).and_then(|(name, _)| classify::op(names.get(*name)))
+        };
         let comm = || device.by_name.iter().filter(|(id, _)| is_comm(id));
         let comm_kernels = comm().map(|(_, n)| n).sum();
-        let send_kernels = comm().filter(|(id, _)| op(id) == Some(CommOp::SendRecv)).map(|(_, n)| n).sum();
+        let send_kernels =
+            comm().filter(|(id, _)| op(id) == Some(CommOp::SendRecv)).map(|(_, n)| n).sum();
         work.push(Work { comm_kernels, send_kernels, ..device.work });
     }
     contents(&db, meta, &tally, &found, (candidates, work))
@@ -110,19 +123,41 @@ fn contents(
     (candidates, work): (Vec<super::Candidate>, Vec<Work>),
 ) -> Result<Contents> {
     let mut api_calls = 0;
-    db.each(queries::API_CALLS, [], |row| api_calls = int(row, 0).and_then(|n| u64::try_from(n).ok()).unwrap_or(0))?;
+    db.each(queries::API_CALLS, [], |row| {
+        api_calls = int(row, 0).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
+    })?;
     let mut capture_ns = None;
-    db.each(queries::DURATION, [], |row| capture_ns = capture_ns.max(time(row, 0).filter(|&ns| ns > 0)))?;
+    db.each(queries::DURATION, [], |row| {
+        capture_ns = capture_ns.max(time(row, 0).filter(|&ns| ns > 0))
+    })?;
     let payloads_described = db.each(queries::PAYLOAD_ENTRIES, [], |_| ())? > 0;
     let mut notes = Vec::new();
     db.each(queries::NOTES, [], |row| {
-        if let (Some(severity), Some(text), Some(count)) = (int(row, 0), text(row, 1), int(row, 2)) {
-            notes.push(Note { error: severity >= 3, text: text.into_owned(), count: u64::try_from(count).unwrap_or(0) });
+        if let (Some(severity), Some(text), Some(count)) = (int(row, 0), text(row, 1), int(row, 2))
+        {
+            notes.push(Note {
+                error: severity >= 3,
+                text: text.into_owned(),
+                count: u64::try_from(count).unwrap_or(0),
+            });
         }
     })?;
     let input = super::describe(db, &meta, tally.rows, found, api_calls);
-    let report = NsysReport { input, candidates, warnings: Vec::new(), has_user_ranges: found.user_ranges > 0 };
-    Ok(Contents { report, work, meta, capture_ns, user_ranges: found.user_ranges, payloads_described, notes })
+    let report = NsysReport {
+        input,
+        candidates,
+        warnings: Vec::new(),
+        has_user_ranges: found.user_ranges > 0,
+    };
+    Ok(Contents {
+        report,
+        work,
+        meta,
+        capture_ns,
+        user_ranges: found.user_ranges,
+        payloads_described,
+        notes,
+    })
 }
 
 /// One device while its rows are counted.
@@ -158,7 +193,8 @@ impl Tally {
         let mut graphs: Vec<Op> = Vec::new();
         tally.rows[3] = tally.scan(db, queries::GRAPHS, zero, |_, op, _| graphs.push(op))?;
         // A graph whose kernels are there one by one hides nothing.
-        let launched: HashSet<(u64, i64)> = graphs.iter().map(|op| op.launch).filter(|(_, id)| *id != 0).collect();
+        let launched: HashSet<(u64, i64)> =
+            graphs.iter().map(|op| op.launch).filter(|(_, id)| *id != 0).collect();
         let mut resolved: HashSet<(u64, i64)> = HashSet::new();
         let mut see = |op: &Op| {
             if !launched.is_empty() && launched.contains(&op.launch) {
@@ -180,12 +216,21 @@ impl Tally {
             see(&op);
             tally.add(&op).work.memsets += 1;
         })?;
-        graphs.iter().filter(|op| !resolved.contains(&op.launch)).for_each(|op| tally.add(op).work.graphs += 1);
+        graphs
+            .iter()
+            .filter(|op| !resolved.contains(&op.launch))
+            .for_each(|op| tally.add(op).work.graphs += 1);
         Ok(tally)
     }
 
     /// Hands every row of a table that counts to `each`; the first seven columns are those of all tables of GPU work.
-    fn scan(&mut self, db: &Db, query: Query, zero: Ns, mut each: impl FnMut(&mut Tally, Op, &Row<'_>)) -> Result<u64> {
+    fn scan(
+        &mut self,
+        db: &Db,
+        query: Query,
+        zero: Ns,
+        mut each: impl FnMut(&mut Tally, Op, &Row<'_>),
+    ) -> Result<u64> {
         db.each(query, [], |row| {
             let (Some(start), Some(end)) = (time(row, 0), time(row, 1)) else { return };
             if start < zero {
@@ -194,7 +239,11 @@ impl Tally {
             }
             let process = process_of(int(row, 6).unwrap_or(0));
             let key = DeviceKey { process, device: int(row, 2).unwrap_or(0) };
-            each(self, Op { key, start, end: end.max(start), launch: (process, int(row, 5).unwrap_or(0)) }, row);
+            each(
+                self,
+                Op { key, start, end: end.max(start), launch: (process, int(row, 5).unwrap_or(0)) },
+                row,
+            );
         })
     }
 
@@ -216,6 +265,10 @@ impl Tally {
     fn ranked(&self) -> Vec<DeviceKey> {
         let runs = |device: &Device| device.work.kernels + device.work.graphs > 0;
         let any = self.devices.values().any(runs);
-        self.devices.iter().filter(|(_, device)| !any || runs(device)).map(|(key, _)| *key).collect()
+        self.devices
+            .iter()
+            .filter(|(_, device)| !any || runs(device))
+            .map(|(key, _)| *key)
+            .collect()
     }
 }

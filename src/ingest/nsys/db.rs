@@ -27,7 +27,8 @@ pub struct Table {
 
 impl Table {
     fn is_called(&self, name: &str) -> bool {
-        name.eq_ignore_ascii_case(self.name) || self.alias.is_some_and(|alias| name.eq_ignore_ascii_case(alias))
+        name.eq_ignore_ascii_case(self.name)
+            || self.alias.is_some_and(|alias| name.eq_ignore_ascii_case(alias))
     }
 }
 
@@ -39,23 +40,77 @@ const fn table(name: &'static str, columns: &'static [&'static str]) -> Table {
 pub const TABLES: &[Table] = &[
     table(
         "CUPTI_ACTIVITY_KIND_KERNEL",
-        &["start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "demangledName", "shortName"],
+        &[
+            "start",
+            "end",
+            "deviceId",
+            "contextId",
+            "streamId",
+            "correlationId",
+            "globalPid",
+            "demangledName",
+            "shortName",
+        ],
     ),
     table(
         "CUPTI_ACTIVITY_KIND_MEMCPY",
-        &["start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "bytes", "copyKind"],
+        &[
+            "start",
+            "end",
+            "deviceId",
+            "contextId",
+            "streamId",
+            "correlationId",
+            "globalPid",
+            "bytes",
+            "copyKind",
+        ],
     ),
-    table("CUPTI_ACTIVITY_KIND_MEMSET", &["start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "bytes"]),
-    table("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", &["start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"]),
+    table(
+        "CUPTI_ACTIVITY_KIND_MEMSET",
+        &[
+            "start",
+            "end",
+            "deviceId",
+            "contextId",
+            "streamId",
+            "correlationId",
+            "globalPid",
+            "bytes",
+        ],
+    ),
+    table(
+        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+        &["start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"],
+    ),
     table("CUPTI_ACTIVITY_KIND_RUNTIME", &["start", "correlationId", "globalTid"]),
     table(
         "NVTX_EVENTS",
-        &["start", "end", "eventType", "text", "textId", "globalTid", "domainId", "jsonText", "jsonTextId", "binaryData", "rowid"],
+        &[
+            "start",
+            "end",
+            "eventType",
+            "text",
+            "textId",
+            "globalTid",
+            "domainId",
+            "jsonText",
+            "jsonTextId",
+            "binaryData",
+            "rowid",
+        ],
     ),
-    table("NVTX_PAYLOAD_SCHEMA_ENTRIES", &["domainId", "schemaId", "idx", "type", "name", "offset"]),
+    table(
+        "NVTX_PAYLOAD_SCHEMA_ENTRIES",
+        &["domainId", "schemaId", "idx", "type", "name", "offset"],
+    ),
     table("NVTX_PAYLOAD_ENUM_ENTRIES", &["domainId", "schemaId", "name", "value"]),
     table("StringIds", &["id", "value"]),
-    Table { name: "META_DATA_EXPORT", alias: Some("EXPORT_META_DATA"), columns: &["name", "value"] },
+    Table {
+        name: "META_DATA_EXPORT",
+        alias: Some("EXPORT_META_DATA"),
+        columns: &["name", "value"],
+    },
     table("META_DATA_CAPTURE", &["name", "value"]),
     table("TARGET_INFO_SYSTEM_ENV", &["name", "value"]),
     table("TARGET_INFO_SESSION_START_TIME", &["utcEpochNs"]),
@@ -68,7 +123,13 @@ pub const TABLES: &[Table] = &[
 ];
 
 /// Tables of which an export has at least one; a SQLite file without them is something else.
-const MARKS: &[&str] = &["StringIds", "META_DATA_EXPORT", "EXPORT_META_DATA", "TARGET_INFO_SESSION_START_TIME", "NVTX_EVENTS"];
+const MARKS: &[&str] = &[
+    "StringIds",
+    "META_DATA_EXPORT",
+    "EXPORT_META_DATA",
+    "TARGET_INFO_SESSION_START_TIME",
+    "NVTX_EVENTS",
+];
 
 /// An open report.
 #[derive(Debug)]
@@ -86,19 +147,27 @@ impl Db {
     pub fn open(path: &Path) -> Result<Db> {
         let size = sniff::require_sqlite(path)?;
         // `immutable` takes no lock and needs no file beside the report: shared and read-only file systems work.
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-        let connection = Connection::open_with_flags(uri(path), flags).map_err(|e| sql_error(path, &e))?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_URI;
+        let connection =
+            Connection::open_with_flags(uri(path), flags).map_err(|e| sql_error(path, &e))?;
         let db = Db { connection, path: path.to_owned(), size };
         db.batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192;")?;
         let present = db.tables()?;
-        if let Some(view) = db.views()?.iter().find(|view| TABLES.iter().any(|table| table.is_called(view))) {
+        if let Some(view) =
+            db.views()?.iter().find(|view| TABLES.iter().any(|table| table.is_called(view)))
+        {
             // A view can run without end, and an export has none.
             return Err(Error::input(path, format!("holds a view in place of the table {view}, so it is no export of Nsight Systems"))
                 .with_hint("export the report: nsys export --type sqlite REPORT.nsys-rep"));
         }
         if !MARKS.iter().any(|mark| present.iter().any(|name| name.eq_ignore_ascii_case(mark))) {
-            return Err(Error::input(path, "is a SQLite file, but no export of Nsight Systems (none of its tables is there)")
-                .with_hint("export the report: nsys export --type sqlite REPORT.nsys-rep"));
+            return Err(Error::input(
+                path,
+                "is a SQLite file, but no export of Nsight Systems (none of its tables is there)",
+            )
+            .with_hint("export the report: nsys export --type sqlite REPORT.nsys-rep"));
         }
         lay_views(&db.connection, &present).map_err(|e| sql_error(path, &e))?;
         Ok(db)
@@ -118,7 +187,12 @@ impl Db {
     ///
     /// # Errors
     /// The file is damaged.
-    pub fn each(&self, query: Query, parameters: impl rusqlite::Params, mut f: impl FnMut(&Row<'_>)) -> Result<u64> {
+    pub fn each(
+        &self,
+        query: Query,
+        parameters: impl rusqlite::Params,
+        mut f: impl FnMut(&Row<'_>),
+    ) -> Result<u64> {
         let run = || -> rusqlite::Result<u64> {
             let mut statement = self.connection.prepare_cached(query.sql)?;
             let mut rows = statement.query(parameters)?;
@@ -147,7 +221,9 @@ impl Db {
 
     fn schema(&self, kind: &str) -> Result<Vec<String>> {
         let read = || -> rusqlite::Result<Vec<String>> {
-            let mut statement = self.connection.prepare("SELECT name FROM main.sqlite_master WHERE type = ?1 ORDER BY name")?;
+            let mut statement = self
+                .connection
+                .prepare("SELECT name FROM main.sqlite_master WHERE type = ?1 ORDER BY name")?;
             statement.query_map([kind], |row| row.get(0))?.collect()
         };
         read().map_err(|e| sql_error(&self.path, &e))
@@ -169,11 +245,16 @@ pub fn lay_views(connection: &Connection, present: &[String]) -> rusqlite::Resul
     Ok(())
 }
 
-fn view_sql(connection: &Connection, table: &Table, found: Option<&str>) -> rusqlite::Result<String> {
+fn view_sql(
+    connection: &Connection,
+    table: &Table,
+    found: Option<&str>,
+) -> rusqlite::Result<String> {
     let there: Vec<String> = match found {
         None => Vec::new(),
         Some(name) => {
-            let mut statement = connection.prepare("SELECT name FROM pragma_table_info(?1, 'main')")?;
+            let mut statement =
+                connection.prepare("SELECT name FROM pragma_table_info(?1, 'main')")?;
             statement.query_map([name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?
         }
     };
@@ -193,7 +274,11 @@ fn view_sql(connection: &Connection, table: &Table, found: Option<&str>) -> rusq
         Some(name) => format!("FROM main.{}", quoted(name)),
         None => "WHERE 0".to_owned(),
     };
-    Ok(format!("CREATE TEMP VIEW {} AS SELECT {} {source};", quoted(table.name), columns.join(", ")))
+    Ok(format!(
+        "CREATE TEMP VIEW {} AS SELECT {} {source};",
+        quoted(table.name),
+        columns.join(", ")
+    ))
 }
 
 fn quoted(name: &str) -> String {
@@ -217,7 +302,8 @@ fn uri(path: &Path) -> String {
 }
 
 fn sql_error(path: &Path, error: &rusqlite::Error) -> Error {
-    let hint = "export the report again: nsys export --type sqlite --force-overwrite true REPORT.nsys-rep";
+    let hint =
+        "export the report again: nsys export --type sqlite --force-overwrite true REPORT.nsys-rep";
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
             Error::input(path, format!("is damaged ({error})")).with_hint(hint)
@@ -230,7 +316,9 @@ fn sql_error(path: &Path, error: &rusqlite::Error) -> Error {
 pub fn int(row: &Row<'_>, at: usize) -> Option<i64> {
     match row.get_ref(at) {
         Ok(ValueRef::Integer(value)) => Some(value),
-        Ok(ValueRef::Real(value)) if value.fract() == 0.0 && value.abs() < 9.0e15 => Some(value as i64),
+        Ok(ValueRef::Real(value)) if value.fract() == 0.0 && value.abs() < 9.0e15 => {
+            Some(value as i64)
+        }
         Ok(ValueRef::Text(text)) => std::str::from_utf8(text).ok()?.trim().parse().ok(),
         _ => None,
     }

@@ -105,8 +105,11 @@ impl GpuWork {
             (Kind::Kernel(id), 0)
         })?;
         work.kernel_names = kernel_names;
-        work.rows[1] = work.scan(db, queries::COPIES, zero, |row| (Kind::Other(copy_class(int(row, 7))), size(row, 8)))?;
-        work.rows[2] = work.scan(db, queries::MEMSETS, zero, |row| (Kind::Other(Class::Memset), size(row, 7)))?;
+        work.rows[1] = work.scan(db, queries::COPIES, zero, |row| {
+            (Kind::Other(copy_class(int(row, 7))), size(row, 8))
+        })?;
+        work.rows[2] = work
+            .scan(db, queries::MEMSETS, zero, |row| (Kind::Other(Class::Memset), size(row, 7)))?;
         work.read_graphs(db, zero)?;
         Ok(work)
     }
@@ -114,14 +117,18 @@ impl GpuWork {
     /// Graph rows count only where the trace does not have the graph's kernels and copies one by one.
     fn read_graphs(&mut self, db: &Db, zero: Ns) -> Result<()> {
         let mut graphs = GpuWork::default();
-        self.rows[3] = graphs.scan(db, queries::GRAPHS, zero, |_| (Kind::Other(Class::Graph), 0))?;
+        self.rows[3] =
+            graphs.scan(db, queries::GRAPHS, zero, |_| (Kind::Other(Class::Graph), 0))?;
         self.oddities.add(graphs.oddities);
         if graphs.devices.is_empty() {
             return Ok(());
         }
         let mut detailed: HashMap<u64, std::collections::HashSet<i64>> = HashMap::new();
         for (key, work) in &self.devices {
-            detailed.entry(key.process).or_default().extend(work.correlation.iter().copied().filter(|&c| c != 0));
+            detailed
+                .entry(key.process)
+                .or_default()
+                .extend(work.correlation.iter().copied().filter(|&c| c != 0));
         }
         for (key, rows) in graphs.devices {
             let seen = detailed.get(&key.process);
@@ -134,7 +141,14 @@ impl GpuWork {
                     continue;
                 }
                 let stream = contexts.get(rows.stream[i] as usize).map_or((0, 0), |(key, _)| **key);
-                target.push(rows.start[i], rows.end[i], rows.kind[i], stream, 0, rows.correlation[i]);
+                target.push(
+                    rows.start[i],
+                    rows.end[i],
+                    rows.kind[i],
+                    stream,
+                    0,
+                    rows.correlation[i],
+                );
             }
         }
         self.devices.retain(|_, work| !work.start.is_empty());
@@ -142,7 +156,13 @@ impl GpuWork {
     }
 
     /// Reads one table whose first seven columns are start, end, device, context, stream, correlation, process.
-    fn scan(&mut self, db: &Db, query: Query, zero: Ns, mut rest: impl FnMut(&Row<'_>) -> (Kind, u64)) -> Result<u64> {
+    fn scan(
+        &mut self,
+        db: &Db,
+        query: Query,
+        zero: Ns,
+        mut rest: impl FnMut(&Row<'_>) -> (Kind, u64),
+    ) -> Result<u64> {
         let mut odd = Oddities::default();
         let mut last: Option<(DeviceKey, DeviceWork)> = None;
         let devices = &mut self.devices;
@@ -156,7 +176,10 @@ impl GpuWork {
                 return;
             }
             odd.negative += u64::from(end < start);
-            let key = DeviceKey { process: process_of(int(row, 6).unwrap_or(0)), device: int(row, 2).unwrap_or(0) };
+            let key = DeviceKey {
+                process: process_of(int(row, 6).unwrap_or(0)),
+                device: int(row, 2).unwrap_or(0),
+            };
             let (kind, bytes) = rest(row);
             // Rows of one device come in long runs: the current one is kept at hand.
             let work = match &mut last {
@@ -205,7 +228,15 @@ fn copy_class(kind: Option<i64>) -> Class {
 }
 
 impl DeviceWork {
-    fn push(&mut self, start: Ns, end: Ns, kind: Kind, stream: (i64, i64), bytes: u64, correlation: i64) {
+    fn push(
+        &mut self,
+        start: Ns,
+        end: Ns,
+        kind: Kind,
+        stream: (i64, i64),
+        bytes: u64,
+        correlation: i64,
+    ) {
         // Operations of one stream come in runs.
         let stream = match self.last_stream {
             Some((key, index)) if key == stream => index,
@@ -245,7 +276,8 @@ impl DeviceWork {
     ) -> Ops {
         let streams = self.stream_order();
         let n = self.start.len();
-        let mut ops = Ops { name: Vec::with_capacity(n), class: Vec::with_capacity(n), ..Ops::default() };
+        let mut ops =
+            Ops { name: Vec::with_capacity(n), class: Vec::with_capacity(n), ..Ops::default() };
         ops.launch.reserve(n);
         ops.call.reserve(n);
         for i in 0..n {
@@ -255,7 +287,10 @@ impl DeviceWork {
             };
             let launch = launches.get(self.correlation[i]);
             odd.without_launch += u64::from(launch.is_none());
-            let is_copy = matches!(class, Class::Htod | Class::Dtoh | Class::Dtod | Class::Ptop | Class::OtherCopy);
+            let is_copy = matches!(
+                class,
+                Class::Htod | Class::Dtoh | Class::Dtod | Class::Ptop | Class::OtherCopy
+            );
             let call = launch.filter(|_| is_copy || class == Class::Comm).and_then(&call_at);
             // A copy that a collective library launched is how a copy-engine collective moves its data.
             if is_copy && call.is_some() {
@@ -277,7 +312,8 @@ impl DeviceWork {
 
     /// Dense stream numbers in order of (context, stream), so that they do not depend on the order of rows.
     fn stream_order(&self) -> Vec<u32> {
-        let mut keys: Vec<(&(i64, i64), u32)> = self.streams.iter().map(|(key, &index)| (key, index)).collect();
+        let mut keys: Vec<(&(i64, i64), u32)> =
+            self.streams.iter().map(|(key, &index)| (key, index)).collect();
         keys.sort_unstable();
         let mut order = vec![0; keys.len()];
         for (rank, (_, index)) in keys.into_iter().enumerate() {
@@ -289,7 +325,9 @@ impl DeviceWork {
 
 /// Sorts the columns by (start, end, stream, name, class, launch, bytes): the order of rows in a report is not defined.
 fn sort(ops: &mut Ops) {
-    let key = |o: &Ops, i: usize| (o.start[i], o.end[i], o.stream[i], o.name[i], o.class[i], o.launch[i], o.bytes[i]);
+    let key = |o: &Ops, i: usize| {
+        (o.start[i], o.end[i], o.stream[i], o.name[i], o.class[i], o.launch[i], o.bytes[i])
+    };
     if (1..ops.len()).all(|i| key(ops, i - 1) <= key(ops, i)) {
         return;
     }

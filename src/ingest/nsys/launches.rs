@@ -45,7 +45,10 @@ impl LaunchTable {
     /// An empty table for these correlation ids; 0 stands for unknown.
     pub fn for_correlations<'a>(ids: impl Iterator<Item = &'a i64> + Clone) -> LaunchTable {
         let known = || ids.clone().copied().filter(|&id| id != 0);
-        let (first, last, count) = known().fold((i64::MAX, i64::MIN, 0u64), |(first, last, n), id| (first.min(id), last.max(id), n + 1));
+        let (first, last, count) = known()
+            .fold((i64::MAX, i64::MIN, 0u64), |(first, last, n), id| {
+                (first.min(id), last.max(id), n + 1)
+            });
         let width = last.checked_sub(first).and_then(|width| u64::try_from(width).ok());
         let Some(width) = width.filter(|&width| width < count.saturating_mul(MAX_SPREAD)) else {
             return LaunchTable::Scattered(known().map(|id| (id, NOTHING)).collect());
@@ -68,12 +71,15 @@ impl LaunchTable {
         let bit = usize::try_from(id.checked_sub(first)?).ok()?;
         let word = *words.get(bit / 64)?;
         let mask = 1u64 << (bit % 64);
-        (word & mask != 0).then(|| before[bit / 64] as usize + (word & (mask - 1)).count_ones() as usize)
+        (word & mask != 0)
+            .then(|| before[bit / 64] as usize + (word & (mask - 1)).count_ones() as usize)
     }
 
     fn record(&mut self, id: i64, launch: Launch) {
         let slot = match self {
-            LaunchTable::Ranked { first, words, before, list } => Self::place(*first, words, before, id).and_then(|at| list.get_mut(at)),
+            LaunchTable::Ranked { first, words, before, list } => {
+                Self::place(*first, words, before, id).and_then(|at| list.get_mut(at))
+            }
             LaunchTable::Scattered(map) => map.get_mut(&id),
         };
         if let Some(slot) = slot
@@ -86,7 +92,9 @@ impl LaunchTable {
     /// The earliest API call with this id, `None` if the capture has none or no GPU operation has it.
     pub fn get(&self, id: i64) -> Option<Launch> {
         let found = match self {
-            LaunchTable::Ranked { first, words, before, list } => Self::place(*first, words, before, id).and_then(|at| list.get(at)),
+            LaunchTable::Ranked { first, words, before, list } => {
+                Self::place(*first, words, before, id).and_then(|at| list.get(at))
+            }
             LaunchTable::Scattered(map) => map.get(&id),
         };
         found.copied().filter(|launch| *launch != NOTHING)
@@ -99,11 +107,14 @@ impl LaunchTable {
 /// The report is damaged.
 pub fn read(db: &Db, tables: &mut HashMap<u64, LaunchTable>) -> Result<u64> {
     // One process, the usual case, needs no look-up for each row.
-    let mut list: Vec<(u64, &mut LaunchTable)> = tables.iter_mut().map(|(&process, table)| (process, table)).collect();
+    let mut list: Vec<(u64, &mut LaunchTable)> =
+        tables.iter_mut().map(|(&process, table)| (process, table)).collect();
     list.sort_unstable_by_key(|(process, _)| *process);
     let mut at = 0;
     db.each(queries::LAUNCHES, [], |row| {
-        let (Some(start), Some(id), Some(thread)) = (time(row, 0), int(row, 1), int(row, 2)) else { return };
+        let (Some(start), Some(id), Some(thread)) = (time(row, 0), int(row, 1), int(row, 2)) else {
+            return;
+        };
         let process = process_of(thread);
         if list.get(at).is_none_or(|(p, _)| *p != process) {
             match list.binary_search_by_key(&process, |(p, _)| *p) {
@@ -121,7 +132,8 @@ mod tests {
 
     #[test]
     fn the_earliest_call_counts_and_unknown_ids_have_none() {
-        for ids in [vec![5, 6, 7], vec![5, 900_000, 0, 1], vec![5, 900_000_000, i64::MIN, i64::MAX]] {
+        for ids in [vec![5, 6, 7], vec![5, 900_000, 0, 1], vec![5, 900_000_000, i64::MIN, i64::MAX]]
+        {
             let mut table = LaunchTable::for_correlations(ids.iter());
             table.record(4, Launch { start: 1, thread: 1 });
             table.record(0, Launch { start: 1, thread: 1 });

@@ -10,8 +10,10 @@ use crate::ingest::settings;
 use crate::model::Ns;
 
 /// Variables that hold the rank of the launched process, in order of trust.
-pub const RANK_VARIABLES: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
-const SIZE_VARIABLES: [&str; 4] = ["WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
+pub const RANK_VARIABLES: [&str; 5] =
+    ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
+const SIZE_VARIABLES: [&str; 4] =
+    ["WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
 
 /// Facts about one report.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -85,27 +87,47 @@ impl Metadata {
             match &*name {
                 "EXPORT_PRODUCT_VERSION" => meta.nsys_version = Some(value.into_owned()),
                 "EXPORT_SCHEMA_VERSION" => meta.schema_version = Some(value.into_owned()),
-                "EXPORT_PARAM_TIME_NORMALIZE" => normalized = value.eq_ignore_ascii_case("true") || value == "1",
-                "EXPORT_PARAM_TABLES_TO_EXPORT" => meta.exported.only_some_tables = !value.trim().is_empty(),
-                "EXPORT_PARAM_TIMES_TO_EXPORT" => meta.exported.only_some_times = !value.trim().is_empty(),
-                "EXPORT_PARAM_INCLUDE_BLOBS" => meta.exported.include_blobs = Some(value.eq_ignore_ascii_case("true")),
-                "EXPORT_PARAM_INCLUDE_JSON" => meta.exported.include_json = Some(value.eq_ignore_ascii_case("true")),
-                "EXPORT_PARAM_TIME_SHIFT" => shift = value.trim().parse().ok().filter(|&ns| is_time(ns)).unwrap_or(0),
+                "EXPORT_PARAM_TIME_NORMALIZE" => {
+                    normalized = value.eq_ignore_ascii_case("true") || value == "1"
+                }
+                "EXPORT_PARAM_TABLES_TO_EXPORT" => {
+                    meta.exported.only_some_tables = !value.trim().is_empty()
+                }
+                "EXPORT_PARAM_TIMES_TO_EXPORT" => {
+                    meta.exported.only_some_times = !value.trim().is_empty()
+                }
+                "EXPORT_PARAM_INCLUDE_BLOBS" => {
+                    meta.exported.include_blobs = Some(value.eq_ignore_ascii_case("true"))
+                }
+                "EXPORT_PARAM_INCLUDE_JSON" => {
+                    meta.exported.include_json = Some(value.eq_ignore_ascii_case("true"))
+                }
+                "EXPORT_PARAM_TIME_SHIFT" => {
+                    shift = value.trim().parse().ok().filter(|&ns| is_time(ns)).unwrap_or(0)
+                }
                 _ => {}
             }
         })?;
         let mut utc = None;
         db.each(queries::SESSION, [], |row| utc = utc.or(time(row, 0).filter(|&ns| ns > 0)))?;
-        meta.epoch_ns = if normalized { Some(0i64.saturating_sub(shift)) } else { utc.map(|ns| ns.saturating_sub(shift)) };
+        meta.epoch_ns = if normalized {
+            Some(0i64.saturating_sub(shift))
+        } else {
+            utc.map(|ns| ns.saturating_sub(shift))
+        };
         meta.zero = if normalized { utc.unwrap_or(0).saturating_add(shift) } else { shift };
         meta.read_environment(db)?;
         meta.read_devices(db)?;
         db.each(queries::MPI_RANKS, [], |row| {
-            if let (Some(thread), Some(rank)) = (int(row, 0), int(row, 1).and_then(|r| u32::try_from(r).ok())) {
+            if let (Some(thread), Some(rank)) =
+                (int(row, 0), int(row, 1).and_then(|r| u32::try_from(r).ok()))
+            {
                 meta.mpi_ranks.insert(process_of(thread), rank);
             }
         })?;
-        db.each(queries::DIAGNOSTICS, [], |row| meta.errors.extend(text(row, 0).map(|t| t.into_owned())))?;
+        db.each(queries::DIAGNOSTICS, [], |row| {
+            meta.errors.extend(text(row, 0).map(|t| t.into_owned()))
+        })?;
         Ok(meta)
     }
 
@@ -113,7 +135,9 @@ impl Metadata {
     fn read_environment(&mut self, db: &Db) -> Result<()> {
         let mut variables: HashMap<String, String> = HashMap::new();
         let mut keep = |name: &str, value: &str| {
-            let wanted = RANK_VARIABLES.contains(&name) || SIZE_VARIABLES.contains(&name) || settings::is_setting(name);
+            let wanted = RANK_VARIABLES.contains(&name)
+                || SIZE_VARIABLES.contains(&name)
+                || settings::is_setting(name);
             if wanted {
                 variables.entry(name.to_owned()).or_insert_with(|| value.to_owned());
             }
@@ -137,14 +161,20 @@ impl Metadata {
         db.each(queries::SYSTEM, [], |row| match (text(row, 0), text(row, 1)) {
             (Some(name), Some(value)) if name == "Hostname" => hostname = Some(value.into_owned()),
             // `K=V;K=V`: a value may hold a semicolon, which at worst loses that variable.
-            (Some(_), Some(value)) => value.split(';').filter_map(|pair| pair.split_once('=')).for_each(|(k, v)| keep(k, v)),
+            (Some(_), Some(value)) => value
+                .split(';')
+                .filter_map(|pair| pair.split_once('='))
+                .for_each(|(k, v)| keep(k, v)),
             _ => {}
         })?;
         let number = |name: &str| variables.get(name).and_then(|v| v.trim().parse::<u32>().ok());
-        self.rank = RANK_VARIABLES.into_iter().find_map(|name| number(name).map(|rank| (name, rank)));
+        self.rank =
+            RANK_VARIABLES.into_iter().find_map(|name| number(name).map(|rank| (name, rank)));
         self.world_size = SIZE_VARIABLES.into_iter().find_map(number);
-        self.settings =
-            variables.into_iter().filter_map(|(name, value)| settings::shown(&name, &value).map(|value| (name, value))).collect();
+        self.settings = variables
+            .into_iter()
+            .filter_map(|(name, value)| settings::shown(&name, &value).map(|value| (name, value)))
+            .collect();
         self.cuda_graph_mode = graph_mode;
         self.nvtx_traced = nvtx_traced;
         self.nvtx_filtered = nvtx_filtered;
@@ -156,8 +186,10 @@ impl Metadata {
         db.each(queries::GPUS, [], |row| {
             if let (Some(id), Some(model)) = (int(row, 0).or_else(|| int(row, 2)), text(row, 1)) {
                 // Zeros stand for a number that is not known.
-                let uuid = text(row, 3).filter(|uuid| uuid.chars().any(|c| c.is_ascii_hexdigit() && c != '0'));
-                let gpu = || Gpu { model: model.into_owned(), uuid: uuid.map(|uuid| uuid.into_owned()) };
+                let uuid = text(row, 3)
+                    .filter(|uuid| uuid.chars().any(|c| c.is_ascii_hexdigit() && c != '0'));
+                let gpu =
+                    || Gpu { model: model.into_owned(), uuid: uuid.map(|uuid| uuid.into_owned()) };
                 self.gpus.entry(id).or_insert_with(gpu);
             }
         })?;
@@ -184,6 +216,7 @@ impl Metadata {
         }
         let mut gpus = self.gpus.values();
         let first = gpus.next()?;
-        gpus.all(|other| other.model == first.model).then(|| Gpu { model: first.model.clone(), uuid: None })
+        gpus.all(|other| other.model == first.model)
+            .then(|| Gpu { model: first.model.clone(), uuid: None })
     }
 }

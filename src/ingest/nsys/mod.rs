@@ -92,14 +92,21 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
         return Err(no_gpu_work(path, work.oddities.before_capture));
     }
     let mut names = Names::default();
-    let strings: HashSet<i64> = work.kernel_names.iter().flat_map(|k| [k.short, k.demangled]).flatten().collect();
-    let mut found = ranges::read(&db, &Wanted { step: options.step, strings }, meta.zero, &mut names)?;
-    let (kernels, families) = kernel_classes(&work.kernel_names, &found, &mut names, options.classifier);
+    let strings: HashSet<i64> =
+        work.kernel_names.iter().flat_map(|k| [k.short, k.demangled]).flatten().collect();
+    let mut found =
+        ranges::read(&db, &Wanted { step: options.step, strings }, meta.zero, &mut names)?;
+    let (kernels, families) =
+        kernel_classes(&work.kernel_names, &found, &mut names, options.classifier);
     let families = Arc::new(families);
 
     let mut tables: HashMap<u64, LaunchTable> = HashMap::new();
     for process in ranked.iter().map(|key| key.process).collect::<HashSet<u64>>() {
-        let devices: Vec<&[i64]> = ranked.iter().filter(|k| k.process == process).map(|k| work.devices[k].correlations()).collect();
+        let devices: Vec<&[i64]> = ranked
+            .iter()
+            .filter(|k| k.process == process)
+            .map(|k| work.devices[k].correlations())
+            .collect();
         tables.insert(process, LaunchTable::for_correlations(devices.iter().copied().flatten()));
     }
     let api_rows = launches::read(&db, &mut tables)?;
@@ -140,7 +147,12 @@ fn candidate(
 ) -> Candidate {
     let pid = pid_of(key.process);
     // With several devices in one process, an init payload says which device it speaks of.
-    let inits: Vec<_> = ranges.inits.iter().filter(|(_, device)| device.is_none_or(|d| d == key.device)).map(|(init, _)| *init).collect();
+    let inits: Vec<_> = ranges
+        .inits
+        .iter()
+        .filter(|(_, device)| device.is_none_or(|d| d == key.device))
+        .map(|(init, _)| *init)
+        .collect();
     let largest = inits.iter().max_by_key(|init| (init.n_ranks, std::cmp::Reverse(init.comm)));
     let clues = RankClues {
         mpi: meta.mpi_ranks.get(&key.process).copied(),
@@ -149,7 +161,8 @@ fn candidate(
         // No communicator has more ranks than the run.
         world_size: meta.world_size.max(largest.map(|init| init.n_ranks)),
     };
-    let (gpu, gpu_uuid) = meta.gpu(pid, key.device).map_or((None, None), |gpu| (Some(gpu.model), gpu.uuid));
+    let (gpu, gpu_uuid) =
+        meta.gpu(pid, key.device).map_or((None, None), |gpu| (Some(gpu.model), gpu.uuid));
     let trace = RankTrace {
         rank: 0,
         rank_source: RankSource::Order,
@@ -167,7 +180,11 @@ fn candidate(
         nccl: ranges.nccl.clone(),
         gpu_operations: ranges.gpu_operations.clone(),
         comm_inits: inits,
-        has_payloads: ranges.nccl.iter().chain(&ranges.gpu_operations).any(|call| call.comm.is_some()),
+        has_payloads: ranges
+            .nccl
+            .iter()
+            .chain(&ranges.gpu_operations)
+            .any(|call| call.comm.is_some()),
         names,
         families,
     };
@@ -178,17 +195,22 @@ fn candidate(
 fn ranked_devices(work: &GpuWork) -> Vec<DeviceKey> {
     let mut all: Vec<DeviceKey> = work.devices.keys().copied().collect();
     all.sort_unstable();
-    let with_kernels: Vec<DeviceKey> = all.iter().copied().filter(|key| work.devices[key].runs_kernels()).collect();
+    let with_kernels: Vec<DeviceKey> =
+        all.iter().copied().filter(|key| work.devices[key].runs_kernels()).collect();
     if with_kernels.is_empty() { all } else { with_kernels }
 }
 
 fn no_gpu_work(path: &Path, before_capture: u64) -> Error {
     let fact = if before_capture > 0 {
-        format!("holds no GPU work: all {before_capture} kernels, copies and graph rows are from before the capture")
+        format!(
+            "holds no GPU work: all {before_capture} kernels, copies and graph rows are from before the capture"
+        )
     } else {
         "holds no GPU work (no kernels, no copies, no graph rows)".to_owned()
     };
-    Error::input(path, fact).with_hint("capture with --trace=cuda,nvtx and let the captured part reach the training steps")
+    Error::input(path, fact).with_hint(
+        "capture with --trace=cuda,nvtx and let the captured part reach the training steps",
+    )
 }
 
 /// Name and class of each distinct kernel, and the library of those that communicate.
@@ -247,10 +269,29 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
             list.push(Warning::new(code, message).in_report(report));
         }
     };
-    add(odd.before_capture, "before-capture", format!("{} GPU operations start before the capture and are left out.", odd.before_capture));
-    add(found.before_capture, "before-capture", format!("{} step ranges begin before the capture and are left out.", found.before_capture));
-    add(odd.negative, "negative-duration", format!("{} GPU operations end before they start and count as zero length.", odd.negative));
-    add(odd.without_time, "no-time", format!("{} GPU rows have no start or no end that can be a time and are left out.", odd.without_time));
+    add(
+        odd.before_capture,
+        "before-capture",
+        format!("{} GPU operations start before the capture and are left out.", odd.before_capture),
+    );
+    add(
+        found.before_capture,
+        "before-capture",
+        format!("{} step ranges begin before the capture and are left out.", found.before_capture),
+    );
+    add(
+        odd.negative,
+        "negative-duration",
+        format!("{} GPU operations end before they start and count as zero length.", odd.negative),
+    );
+    add(
+        odd.without_time,
+        "no-time",
+        format!(
+            "{} GPU rows have no start or no end that can be a time and are left out.",
+            odd.without_time
+        ),
+    );
     add(
         odd.without_launch,
         "no-launch",
@@ -262,10 +303,16 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
     add(
         odd.graphs_with_kernels,
         "graph-rows-replaced",
-        format!("{} graph rows are left out because their kernels are there one by one.", odd.graphs_with_kernels),
+        format!(
+            "{} graph rows are left out because their kernels are there one by one.",
+            odd.graphs_with_kernels
+        ),
     );
     for error in &meta.errors {
-        list.push(Warning::new("profiler-error", format!("The profiler noted an error: {error}")).in_report(report));
+        list.push(
+            Warning::new("profiler-error", format!("The profiler noted an error: {error}"))
+                .in_report(report),
+        );
     }
     list
 }

@@ -66,7 +66,9 @@ impl Decoder {
     pub fn read(db: &Db) -> Result<Decoder> {
         let mut decoder = Decoder::default();
         db.each(queries::PAYLOAD_ENTRIES, [], |row| {
-            let (Some(domain), Some(schema), Some(kind), Some(name)) = (int(row, 0), int(row, 1), int(row, 3), text(row, 4)) else {
+            let (Some(domain), Some(schema), Some(kind), Some(name)) =
+                (int(row, 0), int(row, 1), int(row, 3), text(row, 4))
+            else {
                 return;
             };
             let offset = usize::try_from(int(row, 5).unwrap_or(0)).unwrap_or(usize::MAX);
@@ -74,8 +76,15 @@ impl Decoder {
             entries.push(Entry { name: name.into_owned(), kind, offset });
         })?;
         db.each(queries::PAYLOAD_ENUMS, [], |row| {
-            let (Some(domain), Some(schema), Some(name)) = (int(row, 0), int(row, 1), text(row, 3)) else { return };
-            decoder.enums.entry((domain, schema)).or_default().insert(int(row, 2).unwrap_or(0), name.into_owned());
+            let (Some(domain), Some(schema), Some(name)) = (int(row, 0), int(row, 1), text(row, 3))
+            else {
+                return;
+            };
+            decoder
+                .enums
+                .entry((domain, schema))
+                .or_default()
+                .insert(int(row, 2).unwrap_or(0), name.into_owned());
         })?;
         Ok(decoder)
     }
@@ -97,7 +106,9 @@ impl Decoder {
             }
         })?;
         if let Some(id) = registered {
-            db.each(queries::STRING, [id], |row| fields = text(row, 0).map(|json| from_json(&json)).unwrap_or_default())?;
+            db.each(queries::STRING, [id], |row| {
+                fields = text(row, 0).map(|json| from_json(&json)).unwrap_or_default()
+            })?;
         }
         Ok(fields)
     }
@@ -164,10 +175,16 @@ fn read_uint(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
 /// Some exports write blobs as hexadecimal text.
 fn hex(text: &[u8]) -> Option<Vec<u8>> {
     let digits = text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"X'")).unwrap_or(text);
-    if digits.len() < 64 || !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
+    if digits.len() < 64
+        || !digits.len().is_multiple_of(2)
+        || !digits.iter().all(u8::is_ascii_hexdigit)
+    {
         return None;
     }
-    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+    digits
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
 }
 
 fn from_json(json: &str) -> Fields {
@@ -254,7 +271,9 @@ mod tests {
             entry("Reduction operation", 77, 20),
         ];
         decoder.schemas.insert((1, 16777224), fields);
-        decoder.enums.insert((1, 77), BTreeMap::from([(0, "Sum".to_owned()), (3, "Min".to_owned())]));
+        decoder
+            .enums
+            .insert((1, 77), BTreeMap::from([(0, "Sum".to_owned()), (3, "Min".to_owned())]));
         decoder
     }
 
@@ -304,7 +323,10 @@ mod tests {
             r#"{"localId":7,"commHash":"0xbbd490cf11223344","commRank":1,"count":1024,"dataType":"ncclBfloat16","seqNumber":3,"operationId":99}"#,
         );
         assert!(on_gpu.on_gpu);
-        assert_eq!((on_gpu.comm, on_gpu.bytes, on_gpu.seq), (Some(0xbbd4_90cf_1122_3344), Some(2048), Some(3)));
+        assert_eq!(
+            (on_gpu.comm, on_gpu.bytes, on_gpu.seq),
+            (Some(0xbbd4_90cf_1122_3344), Some(2048), Some(3))
+        );
         assert_eq!((on_gpu.operation, on_gpu.rank), (Some(99), Some(1)));
         let call = from_json(r#"{"count":10,"dataType":7,"rank":1}"#);
         assert_eq!((call.on_gpu, call.bytes), (false, Some(40)));
@@ -315,8 +337,14 @@ mod tests {
     #[test]
     fn json_ids_are_unsigned_in_any_spelling() {
         let id = |json: &str| from_json(json).comm;
-        assert_eq!(id(r#"{"NCCL communicator ID":13534677598637979598}"#), Some(13534677598637979598));
-        assert_eq!(id(r#"{"NCCL communicator ID":-4912066475071572018}"#), Some(13534677598637979598));
+        assert_eq!(
+            id(r#"{"NCCL communicator ID":13534677598637979598}"#),
+            Some(13534677598637979598)
+        );
+        assert_eq!(
+            id(r#"{"NCCL communicator ID":-4912066475071572018}"#),
+            Some(13534677598637979598)
+        );
         assert_eq!(id(r#"{"commHash":"0xbbd4"}"#), Some(0xbbd4));
         assert_eq!(id("{broken"), None);
     }

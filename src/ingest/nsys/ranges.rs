@@ -64,7 +64,8 @@ fn is_nccl_name(text: &str) -> bool {
 /// Ranges of advanced tracing (`nsys -t nccl`), in the domain NCCL. Those of calls and those of the GPU, one for each
 /// channel, share names: payloads tell them apart.
 fn is_advanced_range(text: &str) -> bool {
-    matches!(text, "API Group" | "GroupLaunch" | "KernelLaunch" | "CE Sync" | "CE Batch") || CommOp::parse(text).is_some()
+    matches!(text, "API Group" | "GroupLaunch" | "KernelLaunch" | "CE Sync" | "CE Batch")
+        || CommOp::parse(text).is_some()
 }
 
 fn call_kind(name: &str) -> CallKind {
@@ -82,7 +83,10 @@ fn call_kind(name: &str) -> CallKind {
 /// The report is damaged.
 pub fn read(db: &Db, wanted: &Wanted<'_>, zero: Ns, names: &mut Names) -> Result<Found> {
     let mut found = Found::default();
-    let meaning_of = |text: &str| Meaning { step: wanted.step.is_some_and(|re| re.is_match(text)), nccl: is_nccl_name(text) };
+    let meaning_of = |text: &str| Meaning {
+        step: wanted.step.is_some_and(|re| re.is_match(text)),
+        nccl: is_nccl_name(text),
+    };
 
     // One pass over all strings keeps the few that matter: a large report has millions of them.
     let mut registered: HashMap<i64, Meaning> = HashMap::new();
@@ -101,18 +105,26 @@ pub fn read(db: &Db, wanted: &Wanted<'_>, zero: Ns, names: &mut Names) -> Result
 
     let mut calls: Vec<(u64, i64, NameId, NcclCall)> = Vec::new();
     found.rows = db.each(queries::RANGES, [], |row| {
-        let (Some(start), Some(end), Some(thread)) = (time(row, 0), time(row, 1), int(row, 2)) else { return };
+        let (Some(start), Some(end), Some(thread)) = (time(row, 0), time(row, 1), int(row, 2))
+        else {
+            return;
+        };
         let process = process_of(thread);
-        let in_nccl_domain = int(row, 3).is_some_and(|domain| nccl_domains.contains(&(process, domain)));
+        let in_nccl_domain =
+            int(row, 3).is_some_and(|domain| nccl_domains.contains(&(process, domain)));
         let inline = text(row, 4);
         let (meaning, name) = match (&inline, int(row, 5)) {
             (Some(text), _) => {
                 let mut meaning = meaning_of(text);
                 meaning.nccl |= in_nccl_domain && is_advanced_range(text);
-                let name = if meaning.step || meaning.nccl { names.intern(text) } else { NameId::NONE };
+                let name =
+                    if meaning.step || meaning.nccl { names.intern(text) } else { NameId::NONE };
                 (meaning, name)
             }
-            (None, Some(id)) => (registered.get(&id).copied().unwrap_or_default(), found.strings.get(&id).copied().unwrap_or(NameId::NONE)),
+            (None, Some(id)) => (
+                registered.get(&id).copied().unwrap_or_default(),
+                found.strings.get(&id).copied().unwrap_or(NameId::NONE),
+            ),
             (None, None) => return,
         };
         let is_call = meaning.nccl && (in_nccl_domain || is_nccl_name(names.get(name)));
@@ -123,7 +135,12 @@ pub fn read(db: &Db, wanted: &Wanted<'_>, zero: Ns, names: &mut Names) -> Result
         }
         let end = end.max(start);
         if meaning.step {
-            found.processes.entry(process).or_default().steps.push(Range { start, end, name, thread: thread as u64 });
+            found.processes.entry(process).or_default().steps.push(Range {
+                start,
+                end,
+                name,
+                thread: thread as u64,
+            });
         }
         if is_call && let Some(rowid) = int(row, 7) {
             let call = NcclCall {
@@ -161,7 +178,9 @@ pub fn read(db: &Db, wanted: &Wanted<'_>, zero: Ns, names: &mut Names) -> Result
         ranges.steps.sort_unstable_by_key(|r| (r.start, r.end, r.thread, r.name));
         for calls in [&mut ranges.nccl, &mut ranges.gpu_operations] {
             // The order of rows means nothing: equal times are told apart by everything else.
-            calls.sort_by_key(|c| (c.start, c.end, c.thread, c.op, c.comm, c.seq, c.operation, c.bytes, c.peer));
+            calls.sort_by_key(|c| {
+                (c.start, c.end, c.thread, c.op, c.comm, c.seq, c.operation, c.bytes, c.peer)
+            });
         }
     }
     Ok(found)
@@ -235,6 +254,11 @@ impl CallIndex {
         let calls = self.threads.get(&thread)?;
         let before = calls.partition_point(|(start, _, _)| *start <= at);
         // Calls nest a few levels deep at most; a bound keeps a hostile file from making this quadratic.
-        calls[..before].iter().rev().take(64).find(|(_, end, _)| at < *end).map(|(_, _, index)| *index)
+        calls[..before]
+            .iter()
+            .rev()
+            .take(64)
+            .find(|(_, end, _)| at < *end)
+            .map(|(_, _, index)| *index)
     }
 }

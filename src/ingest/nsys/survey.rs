@@ -103,7 +103,10 @@ pub fn survey(path: &Path, usual: &Regex) -> Result<Survey> {
     let nccl_domains = super::ranges::nccl_domains(&db)?;
     let mut threads: BTreeMap<u64, Vec<(Ns, Ns, NameId)>> = BTreeMap::new();
     db.each(queries::RANGES, [], |row| {
-        let (Some(start), Some(end), Some(thread)) = (time(row, 0), time(row, 1), int(row, 2)) else { return };
+        let (Some(start), Some(end), Some(thread)) = (time(row, 0), time(row, 1), int(row, 2))
+        else {
+            return;
+        };
         if int(row, 3).is_some_and(|domain| nccl_domains.contains(&(process_of(thread), domain))) {
             return;
         }
@@ -137,7 +140,11 @@ pub fn survey(path: &Path, usual: &Regex) -> Result<Survey> {
             open.push(end);
         }
         for (name, occurrence) in here {
-            let all = texts.entry(names.get(name).to_owned()).or_insert(Occurrence { on_one_thread: 0, total_ns: 0, ..occurrence });
+            let all = texts.entry(names.get(name).to_owned()).or_insert(Occurrence {
+                on_one_thread: 0,
+                total_ns: 0,
+                ..occurrence
+            });
             all.depth = all.depth.min(occurrence.depth);
             all.on_one_thread = all.on_one_thread.max(occurrence.on_one_thread);
             all.total_ns = all.total_ns.saturating_add(occurrence.total_ns);
@@ -155,7 +162,8 @@ pub fn frequent_texts(path: &Path, limit: usize) -> Result<Vec<(String, u64)>> {
     let mut list = Vec::new();
     db.each(queries::RANGE_TEXTS, [], |row| {
         if list.len() < limit
-            && let (Some(text), Some(n)) = (text(row, 0), int(row, 1).and_then(|n| u64::try_from(n).ok()))
+            && let (Some(text), Some(n)) =
+                (text(row, 0), int(row, 1).and_then(|n| u64::try_from(n).ok()))
         {
             list.push((text.into_owned(), n));
         }

@@ -25,8 +25,12 @@ const HEAD: [&str; 11] = [
 /// Prints a comparison.
 pub(super) fn print(comparison: &Comparison) -> String {
     let mut out = String::new();
-    let paths = Metric::ALL.iter().map(|metric| metric.info().path).chain(["comm_bytes_per_step", "comm_transfer_ns"]);
-    let triples = paths.flat_map(|path| [path.to_owned(), format!("{path}.delta"), format!("{path}.delta_rel")]);
+    let paths = Metric::ALL
+        .iter()
+        .map(|metric| metric.info().path)
+        .chain(["comm_bytes_per_step", "comm_transfer_ns"]);
+    let triples = paths
+        .flat_map(|path| [path.to_owned(), format!("{path}.delta"), format!("{path}.delta_rel")]);
     record(&mut out, HEAD.into_iter().map(Cow::Borrowed).chain(triples.map(Cow::Owned)));
     for variant in &comparison.variants {
         record(&mut out, row(comparison, variant).into_iter());
@@ -35,7 +39,8 @@ pub(super) fn print(comparison: &Comparison) -> String {
 }
 
 fn row<'a>(comparison: &'a Comparison, variant: &'a Variant) -> Vec<Cow<'a, str>> {
-    let real = |value: Option<f64>| Cow::Owned(value.map_or_else(String::new, |v| number(Num::Real(v))));
+    let real =
+        |value: Option<f64>| Cow::Owned(value.map_or_else(String::new, |v| number(Num::Real(v))));
     let mut row = vec![
         field(&variant.name),
         field(&comparison.baseline),
@@ -51,7 +56,11 @@ fn row<'a>(comparison: &'a Comparison, variant: &'a Variant) -> Vec<Cow<'a, str>
     ];
     let mut triple = |value: Option<Num>, delta: Option<Delta>| {
         let finished = |value: Option<Num>| Cow::Owned(value.map_or_else(String::new, number));
-        row.extend([finished(value), finished(delta.map(|d| d.abs)), finished(delta.and_then(|d| d.rel).map(Num::Real))]);
+        row.extend([
+            finished(value),
+            finished(delta.map(|d| d.abs)),
+            finished(delta.and_then(|d| d.rel).map(Num::Real)),
+        ]);
     };
     for &metric in Metric::ALL {
         triple(variant.summary[metric].map(|s| s.median), variant.delta.of_metric(metric));

@@ -8,7 +8,10 @@ use super::document::{Block, Document, Entry, Section};
 use super::table::Tone;
 use super::view::notes;
 use super::{Format, Style, html, json, markdown, terminal, units};
-use crate::compare::{BaselineSource, Comparison, ONE_CAPTURE, Remark, Scaling, Variant, Verdict, interval_meaning, interval_sentence};
+use crate::compare::{
+    BaselineSource, Comparison, ONE_CAPTURE, Remark, Scaling, Variant, Verdict, interval_meaning,
+    interval_sentence,
+};
 use crate::text;
 
 /// Variants of which the headline says more than the name.
@@ -54,13 +57,19 @@ pub fn document(comparison: &Comparison) -> Document {
         ("Timelines", vec![figures::strips(comparison).map(Block::Figure)]),
     ];
     Document {
-        title: format!("{} against {}", units::plural(comparison.variants.len().saturating_sub(1), "variant"), comparison.baseline),
+        title: format!(
+            "{} against {}",
+            units::plural(comparison.variants.len().saturating_sub(1), "variant"),
+            comparison.baseline
+        ),
         facts: facts(comparison),
         headline: headline(comparison),
         findings: notes::findings(&comparison.findings),
         sections: sections
             .into_iter()
-            .filter_map(|(heading, blocks)| Section::new(heading, blocks.into_iter().flatten().collect()))
+            .filter_map(|(heading, blocks)| {
+                Section::new(heading, blocks.into_iter().flatten().collect())
+            })
             .collect(),
         warnings: notes::warnings(&comparison.warnings),
         definitions: definitions(comparison),
@@ -86,9 +95,20 @@ fn tone(verdict: Verdict) -> Tone {
 }
 
 fn facts(comparison: &Comparison) -> Vec<String> {
-    let (least, most) = comparison.variants.iter().map(|v| v.ranks).fold((usize::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
-    let ranks = if least == most { units::plural(most, "rank") } else { format!("{least} to {}", units::plural(most, "rank")) };
-    let mut facts = vec![ranks, format!("smallest effect that counts {}", units::percent(comparison.settings.min_effect))];
+    let (least, most) = comparison
+        .variants
+        .iter()
+        .map(|v| v.ranks)
+        .fold((usize::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
+    let ranks = if least == most {
+        units::plural(most, "rank")
+    } else {
+        format!("{least} to {}", units::plural(most, "rank"))
+    };
+    let mut facts = vec![
+        ranks,
+        format!("smallest effect that counts {}", units::percent(comparison.settings.min_effect)),
+    ];
     if comparison.settings.baseline_source == BaselineSource::Plain {
         facts.push("baseline: the other names begin with its name".to_owned());
     }
@@ -100,20 +120,28 @@ fn headline(comparison: &Comparison) -> Vec<String> {
     let comparable = others(comparison).any(|v| !comparison.other_work(v));
     let mut sentences = match best {
         Some(best) => vec![best_sentence(comparison, best)],
-        None if comparable => vec![format!("No variant is shown to be faster than {}.", comparison.baseline)],
-        None => vec![format!("No variant does the same work in a step as {}.", comparison.baseline)],
+        None if comparable => {
+            vec![format!("No variant is shown to be faster than {}.", comparison.baseline)]
+        }
+        None => {
+            vec![format!("No variant does the same work in a step as {}.", comparison.baseline)]
+        }
     };
     sentences.extend(common_reason(comparison));
     sentences.extend(best.and_then(|best| reason(comparison, best)));
-    let counts: Vec<String> = [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Inconclusive]
-        .into_iter()
-        .filter_map(|verdict| {
-            let alike = |v: &&Variant| v.verdict == verdict && !comparison.other_work(v);
-            let names: Vec<&str> = others(comparison).filter(alike).map(|v| v.name.as_str()).collect();
-            (!names.is_empty()).then(|| format!("{}: {}", verdict.label(), names.join(", ")))
-        })
-        .collect();
-    sentences.extend((!counts.is_empty()).then(|| format!("{}.", text::capitalised(&counts.join("; ")))));
+    let counts: Vec<String> =
+        [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Inconclusive]
+            .into_iter()
+            .filter_map(|verdict| {
+                let alike = |v: &&Variant| v.verdict == verdict && !comparison.other_work(v);
+                let names: Vec<&str> =
+                    others(comparison).filter(alike).map(|v| v.name.as_str()).collect();
+                (!names.is_empty()).then(|| format!("{}: {}", verdict.label(), names.join(", ")))
+            })
+            .collect();
+    sentences.extend(
+        (!counts.is_empty()).then(|| format!("{}.", text::capitalised(&counts.join("; ")))),
+    );
     sentences.extend(other_work(comparison));
     sentences.extend(gate(comparison));
     sentences
@@ -132,46 +160,82 @@ fn other_work(comparison: &Comparison) -> Option<String> {
     let list: Vec<&Variant> = others(comparison).filter(|v| comparison.other_work(v)).collect();
     let say = |v: &&Variant| {
         let ranks = (Some(v.ranks) != base_ranks).then(|| units::plural(v.ranks, "rank"));
-        let step = || Some(format!("{} a step", units::time(v.summary[crate::model::Metric::StepNs]?.median.as_int()?)));
-        let pace = efficiency(comparison, v).or_else(step).filter(|_| list.len() <= EXPLAINED || comparison.settings.scaling.is_some());
+        let step = || {
+            Some(format!(
+                "{} a step",
+                units::time(v.summary[crate::model::Metric::StepNs]?.median.as_int()?)
+            ))
+        };
+        let pace = efficiency(comparison, v)
+            .or_else(step)
+            .filter(|_| list.len() <= EXPLAINED || comparison.settings.scaling.is_some());
         let details: Vec<String> = ranks.into_iter().chain(pace).collect();
-        if details.is_empty() { v.name.clone() } else { format!("{} ({})", v.name, details.join(", ")) }
+        if details.is_empty() {
+            v.name.clone()
+        } else {
+            format!("{} ({})", v.name, details.join(", "))
+        }
     };
-    let advice = if 2 * list.len() > comparison.variants.len() { " --baseline with one of them ranks them." } else { "" };
+    let advice = if 2 * list.len() > comparison.variants.len() {
+        " --baseline with one of them ranks them."
+    } else {
+        ""
+    };
     let names = list.iter().map(say).collect::<Vec<_>>().join(", ");
-    (!list.is_empty()).then(|| format!("Not ranked, with other ranks or other work in a step: {names}.{advice}"))
+    (!list.is_empty())
+        .then(|| format!("Not ranked, with other ranks or other work in a step: {names}.{advice}"))
 }
 
 /// What keeps every variant from a verdict, if it is one thing.
 fn common_reason(comparison: &Comparison) -> Option<String> {
     let whys: Vec<&str> = others(comparison).map(|v| v.why.as_str()).collect();
     let (first, rest) = whys.split_first()?;
-    let all = others(comparison).all(|v| v.verdict == Verdict::Inconclusive) && rest.iter().all(|why| why == first);
+    let all = others(comparison).all(|v| v.verdict == Verdict::Inconclusive)
+        && rest.iter().all(|why| why == first);
     all.then(|| (*first).to_owned())
 }
 
 fn best_sentence(comparison: &Comparison, best: &Variant) -> String {
     let step = |variant: Option<&Variant>| {
-        let median = variant.and_then(|v| v.summary[crate::model::Metric::StepNs])?.median.as_int()?;
+        let median =
+            variant.and_then(|v| v.summary[crate::model::Metric::StepNs])?.median.as_int()?;
         Some(units::time(median))
     };
-    let interval = best.speedup_ci95.map_or_else(String::new, |[lo, hi]| format!(", 95 % interval {lo:.3} to {hi:.3}"));
+    let interval = best
+        .speedup_ci95
+        .map_or_else(String::new, |[lo, hi]| format!(", 95 % interval {lo:.3} to {hi:.3}"));
     let times = match (step(baseline(comparison)), step(Some(best))) {
         (Some(before), Some(after)) => format!(": {before} → {after} a step"),
         _ => String::new(),
     };
-    format!("{} is {:.3} times as fast as {}{times}{interval}.", best.name, best.speedup.unwrap_or(1.0), comparison.baseline)
+    format!(
+        "{} is {:.3} times as fast as {}{times}{interval}.",
+        best.name,
+        best.speedup.unwrap_or(1.0),
+        comparison.baseline
+    )
 }
 
 /// Where the difference of a variant comes from: the parts of its waterfall, the largest first.
 fn reason(comparison: &Comparison, variant: &Variant) -> Option<String> {
     let parts = comparison.waterfall.get(&variant.name)?;
-    let mut changed: Vec<(&str, i64)> = parts.named().into_iter().filter(|(_, ns)| *ns != 0).collect();
+    let mut changed: Vec<(&str, i64)> =
+        parts.named().into_iter().filter(|(_, ns)| *ns != 0).collect();
     changed.sort_by_key(|(_, ns)| std::cmp::Reverse(ns.unsigned_abs()));
-    let list: Vec<String> = changed.iter().map(|(name, ns)| format!("{name} {}", signed_time(*ns))).collect();
-    let which = if comparison.variants.iter().any(|variant| variant.ranks > 1) { ", each on its slowest rank" } else { "" };
-    (!list.is_empty())
-        .then(|| format!("From median step to median step{which}: {}; together {}.", list.join(", "), signed_time(parts.total_ns())))
+    let list: Vec<String> =
+        changed.iter().map(|(name, ns)| format!("{name} {}", signed_time(*ns))).collect();
+    let which = if comparison.variants.iter().any(|variant| variant.ranks > 1) {
+        ", each on its slowest rank"
+    } else {
+        ""
+    };
+    (!list.is_empty()).then(|| {
+        format!(
+            "From median step to median step{which}: {}; together {}.",
+            list.join(", "),
+            signed_time(parts.total_ns())
+        )
+    })
 }
 
 fn gate(comparison: &Comparison) -> Option<String> {
@@ -199,10 +263,15 @@ fn entries(entries: Vec<Entry>) -> Option<Block> {
 fn whys(comparison: &Comparison) -> Vec<Entry> {
     let mut texts: Vec<(String, Vec<&Variant>)> = Vec::new();
     for variant in others(comparison) {
-        let note = variant.notes.as_ref().map_or_else(String::new, |notes| format!(" Note: {notes}"));
-        let scaling = efficiency(comparison, variant).map_or_else(String::new, |text| format!(" {text}."));
-        let text = format!("{}{scaling}{note}", beyond_the_table(comparison, variant)).trim().to_owned();
-        match texts.iter_mut().find(|(other, variants)| *other == text && variants.iter().all(|v| v.verdict == variant.verdict)) {
+        let note =
+            variant.notes.as_ref().map_or_else(String::new, |notes| format!(" Note: {notes}"));
+        let scaling =
+            efficiency(comparison, variant).map_or_else(String::new, |text| format!(" {text}."));
+        let text =
+            format!("{}{scaling}{note}", beyond_the_table(comparison, variant)).trim().to_owned();
+        match texts.iter_mut().find(|(other, variants)| {
+            *other == text && variants.iter().all(|v| v.verdict == variant.verdict)
+        }) {
             Some((_, variants)) => variants.push(variant),
             None => texts.push((text, vec![variant])),
         }
@@ -211,7 +280,11 @@ fn whys(comparison: &Comparison) -> Vec<Entry> {
     let said = common_reason(comparison);
     texts.retain(|(text, _)| !text.is_empty() && said.as_ref() != Some(text));
     let name = |variants: &[&Variant], verdict: Verdict| {
-        format!("{} ({})", variants.iter().map(|v| v.name.as_str()).collect::<Vec<_>>().join(", "), verdict.label())
+        format!(
+            "{} ({})",
+            variants.iter().map(|v| v.name.as_str()).collect::<Vec<_>>().join(", "),
+            verdict.label()
+        )
     };
     texts
         .into_iter()
@@ -234,7 +307,10 @@ fn beyond_the_table(comparison: &Comparison, variant: &Variant) -> String {
     if let (Some(speedup), Some(interval)) = (variant.speedup, variant.speedup_ci95) {
         let (verdict, e) = (variant.verdict, comparison.settings.min_effect);
         let meaning = match verdict {
-            Verdict::Inconclusive => format!("The interval {}.", interval_meaning(interval, verdict, e).trim_start_matches("which ")),
+            Verdict::Inconclusive => format!(
+                "The interval {}.",
+                interval_meaning(interval, verdict, e).trim_start_matches("which ")
+            ),
             _ => String::new(),
         };
         why = why.replace(&interval_sentence(speedup, interval, verdict, e), &meaning);
@@ -246,13 +322,20 @@ fn beyond_the_table(comparison: &Comparison, variant: &Variant) -> String {
 fn remarks(comparison: &Comparison) -> Vec<Entry> {
     let mut kinds: Vec<(&Remark, Vec<&str>)> = Vec::new();
     for remark in &comparison.comparability {
-        match kinds.iter_mut().find(|(kind, _)| kind.aspect == remark.aspect && kind.message == remark.message) {
+        match kinds
+            .iter_mut()
+            .find(|(kind, _)| kind.aspect == remark.aspect && kind.message == remark.message)
+        {
             Some((_, names)) => names.push(&remark.variant),
             None => kinds.push((remark, vec![&remark.variant])),
         }
     }
     let whose = |names: Vec<&str>| {
-        if names.len() > 1 && names.len() + 1 == comparison.variants.len() { "all others".to_owned() } else { names.join(", ") }
+        if names.len() > 1 && names.len() + 1 == comparison.variants.len() {
+            "all others".to_owned()
+        } else {
+            names.join(", ")
+        }
     };
     kinds
         .into_iter()
@@ -320,7 +403,8 @@ mod tests {
     fn repeats_in_a_pull_request() {
         let captures = vec![run("repeats/ddp-run1"), run("repeats/ddp-run2")];
         let inputs = [variant("ddp", captures), variant("view", vec![run("repeats/view-run1")])];
-        let c = compare(&inputs, &Settings { gate_percent: Some(5.0), ..Settings::default() }).expect("compares");
+        let c = compare(&inputs, &Settings { gate_percent: Some(5.0), ..Settings::default() })
+            .expect("compares");
         insta::assert_snapshot!(printed(&c, Format::Markdown, 100));
     }
 
@@ -333,26 +417,43 @@ mod tests {
             variant(name, vec![report])
         };
         let one = || variant("one", vec![timed("one", &[900, 901, 899, 900])]);
-        let headline_of =
-            |inputs: &[VariantInput], scaling| headline(&compare(inputs, &Settings { scaling, ..Settings::default() }).expect("compares"));
+        let headline_of = |inputs: &[VariantInput], scaling| {
+            headline(
+                &compare(inputs, &Settings { scaling, ..Settings::default() }).expect("compares"),
+            )
+        };
 
         let base = || two("base", &[1000, 1001, 999, 1000]);
         let sentences = headline_of(&[base(), one(), two("view", &[950, 951, 949, 950])], None);
         assert!(sentences[0].starts_with("view is 1.053 times as fast as base"), "{sentences:?}");
         assert_eq!(sentences[2], "Faster: view.");
-        assert_eq!(sentences[3], "Not ranked, with other ranks or other work in a step: one (1 rank, 900 ns a step).");
+        assert_eq!(
+            sentences[3],
+            "Not ranked, with other ranks or other work in a step: one (1 rank, 900 ns a step)."
+        );
 
         let sentences = headline_of(&[base(), one()], None);
         assert_eq!(sentences[0], "No variant does the same work in a step as base.");
-        assert!(sentences.iter().all(|s| !s.contains("scaling") && !s.contains("1.111")), "{sentences:?}");
+        assert!(
+            sentences.iter().all(|s| !s.contains("scaling") && !s.contains("1.111")),
+            "{sentences:?}"
+        );
         // 1000 / 900.
         let sentences = headline_of(&[base(), one()], Some(Scaling::Weak));
-        assert!(sentences[1].ends_with("one (1 rank, 111.1 % of ideal weak scaling)."), "{sentences:?}");
+        assert!(
+            sentences[1].ends_with("one (1 rank, 111.1 % of ideal weak scaling)."),
+            "{sentences:?}"
+        );
     }
 
     #[test]
     fn what_all_verdicts_share_is_said_once() {
-        let names = ["shm/shm-2gpu", "shm/shm-2gpu-view", "shm/shm-2gpu-powersgd-active", "shm/shm-2gpu-bf16-bucket100"];
+        let names = [
+            "shm/shm-2gpu",
+            "shm/shm-2gpu-view",
+            "shm/shm-2gpu-powersgd-active",
+            "shm/shm-2gpu-bf16-bucket100",
+        ];
         let text = printed(&compared(&names), Format::Terminal, 400);
         assert_eq!(text.matches("One capture a side").count(), 1, "{text}");
         assert!(!text.contains("Speed-up 1."), "the table has the numbers: {text}");
@@ -360,13 +461,21 @@ mod tests {
 
     #[test]
     fn a_reason_that_all_share_is_said_in_the_headline_alone() {
-        let text = printed(&compared(&["nvlink/ddp-2gpu", "nvlink/ddp-2gpu-view", "shm/shm-2gpu"]), Format::Terminal, 400);
+        let text = printed(
+            &compared(&["nvlink/ddp-2gpu", "nvlink/ddp-2gpu-view", "shm/shm-2gpu"]),
+            Format::Terminal,
+            400,
+        );
         assert_eq!(text.matches("'ddp-2gpu' has only 2 steps that count").count(), 1, "{text}");
     }
 
     #[test]
     fn no_table_is_wider_than_the_terminal() {
-        let c = compared(&["shm/shm-2gpu", "shm/shm-2gpu-powersgd-active", "shm/shm-2gpu-bf16-bucket100"]);
+        let c = compared(&[
+            "shm/shm-2gpu",
+            "shm/shm-2gpu-powersgd-active",
+            "shm/shm-2gpu-bf16-bucket100",
+        ]);
         for width in [60, 80, 100, 140] {
             for line in printed(&c, Format::Terminal, width).lines() {
                 assert!(unicode_width::UnicodeWidthStr::width(line) <= width, "{width}: {line}");
@@ -378,8 +487,15 @@ mod tests {
     fn good_and_bad_are_coloured_and_said() {
         let c = compared(&["shm/shm-2gpu", "shm/shm-2gpu-bf16-bucket100"]);
         let text = render(&c, Format::Terminal, &Style { width: 120, color: true });
-        assert!(text.contains("\u{1b}[32mshm-2gpu-bf16-bucket100 (faster)") || text.contains("faster\u{1b}"), "{text}");
+        assert!(
+            text.contains("\u{1b}[32mshm-2gpu-bf16-bucket100 (faster)")
+                || text.contains("faster\u{1b}"),
+            "{text}"
+        );
         let html = printed(&c, Format::Html, 100);
-        assert!(html.contains("<span class=\"good\">faster</span>") && html.contains("<span class=\"change good\">-24.7 %</span>"));
+        assert!(
+            html.contains("<span class=\"good\">faster</span>")
+                && html.contains("<span class=\"change good\">-24.7 %</span>")
+        );
     }
 }

@@ -26,8 +26,18 @@ pub(super) fn signed(scale: TimeScale, ns: i64) -> String {
 
 /// The scale of the baseline's step, so that the times of all tables compare.
 pub(super) fn scale(comparison: &Comparison) -> TimeScale {
-    let steps = comparison.variants.iter().filter_map(|v| v.summary[Metric::StepNs]).filter_map(|s| s.median.as_int());
-    TimeScale::of(baseline(comparison).and_then(|v| v.summary[Metric::StepNs]).and_then(|s| s.median.as_int()).into_iter().chain(steps))
+    let steps = comparison
+        .variants
+        .iter()
+        .filter_map(|v| v.summary[Metric::StepNs])
+        .filter_map(|s| s.median.as_int());
+    TimeScale::of(
+        baseline(comparison)
+            .and_then(|v| v.summary[Metric::StepNs])
+            .and_then(|s| s.median.as_int())
+            .into_iter()
+            .chain(steps),
+    )
 }
 
 fn names(comparison: &Comparison) -> Column {
@@ -38,27 +48,41 @@ fn names(comparison: &Comparison) -> Column {
 pub(super) fn verdicts(comparison: &Comparison) -> Table {
     let variants = &comparison.variants;
     let numbers = |head: &str, cells: Vec<Cell>| Column::new(head, "", Align::Right, cells);
-    let interval = |v: &Variant| v.speedup_ci95.map_or_else(Cell::missing, |[lo, hi]| Cell::number(format!("{lo:.3} to {hi:.3}"), lo));
-    let speedup = |v: &Variant| v.speedup.map_or_else(Cell::missing, |s| Cell::number(format!("{s:.3}"), s));
-    let throughput = |v: &Variant| v.throughput_steps_per_s.map_or_else(Cell::missing, |t| Cell::number(format!("{t:.2}"), t));
+    let interval = |v: &Variant| {
+        v.speedup_ci95
+            .map_or_else(Cell::missing, |[lo, hi]| Cell::number(format!("{lo:.3} to {hi:.3}"), lo))
+    };
+    let speedup =
+        |v: &Variant| v.speedup.map_or_else(Cell::missing, |s| Cell::number(format!("{s:.3}"), s));
+    let throughput = |v: &Variant| {
+        v.throughput_steps_per_s.map_or_else(Cell::missing, |t| Cell::number(format!("{t:.2}"), t))
+    };
     let steps = |v: &Variant| match v.counted_steps == v.steps {
         true => Cell::number(units::count(v.steps as u64), v.steps as f64),
-        false => {
-            Cell::number(format!("{} of {}", units::count(v.counted_steps as u64), units::count(v.steps as u64)), v.counted_steps as f64)
-        }
+        false => Cell::number(
+            format!("{} of {}", units::count(v.counted_steps as u64), units::count(v.steps as u64)),
+            v.counted_steps as f64,
+        ),
     };
     let verdict = |v: &Variant| Cell::text(v.verdict.label()).with_tone(tone(v.verdict));
     let columns = vec![
         names(comparison),
         metric(comparison, Metric::StepNs),
-        numbers("steps/s", variants.iter().map(throughput).collect()).help("steps in a second at the median step time").rank(3),
+        numbers("steps/s", variants.iter().map(throughput).collect())
+            .help("steps in a second at the median step time")
+            .rank(3),
         numbers("speed-up", variants.iter().map(speedup).collect()),
         numbers("95 % interval", variants.iter().map(interval).collect()).rank(1),
         Column::new("verdict", "", Align::Left, variants.iter().map(verdict).collect()),
         Column::count("ranks", variants.iter().map(|v| Some(v.ranks as u64))).rank(4),
-        numbers("steps", variants.iter().map(steps).collect()).help("steps that count, of those captured").rank(2),
+        numbers("steps", variants.iter().map(steps).collect())
+            .help("steps that count, of those captured")
+            .rank(2),
     ];
-    Table::new(format!("Step time of each variant, and how it compares with {}", comparison.baseline), columns)
+    Table::new(
+        format!("Step time of each variant, and how it compares with {}", comparison.baseline),
+        columns,
+    )
 }
 
 /// Times of a step.
@@ -76,10 +100,18 @@ pub(super) fn times(comparison: &Comparison) -> Table {
         (Metric::UnclassifiedNs, 7),
         (Metric::IdleNs, 0),
     ];
-    let graphs = comparison.variants.iter().any(|v| v.summary.median(Metric::UnclassifiedNs).is_some_and(|ns| ns > 0.0));
+    let graphs = comparison
+        .variants
+        .iter()
+        .any(|v| v.summary.median(Metric::UnclassifiedNs).is_some_and(|ns| ns > 0.0));
     let wanted = columns.into_iter().filter(|(m, _)| *m != Metric::UnclassifiedNs || graphs);
-    let columns = std::iter::once(names(comparison)).chain(wanted.map(|(m, rank)| metric(comparison, m).rank(rank)));
-    Table::new("Medians over the steps of the run, with the difference to the baseline", columns.collect()).without_blank_columns()
+    let columns = std::iter::once(names(comparison))
+        .chain(wanted.map(|(m, rank)| metric(comparison, m).rank(rank)));
+    Table::new(
+        "Medians over the steps of the run, with the difference to the baseline",
+        columns.collect(),
+    )
+    .without_blank_columns()
 }
 
 /// Counts and bytes of a step.
@@ -88,12 +120,16 @@ pub(super) fn work(comparison: &Comparison) -> Table {
     let whole = |n: i64| u64::try_from(n).ok();
     let bytes = with_changes(
         Column::bytes("comm bytes", variants.iter().map(|v| v.comm_bytes_per_step.and_then(whole))),
-        variants.iter().map(|v| change(v, v.delta.comm_bytes_per_step, Unit::Bytes, Better::Lower, comparison)),
+        variants.iter().map(|v| {
+            change(v, v.delta.comm_bytes_per_step, Unit::Bytes, Better::Lower, comparison)
+        }),
     )
     .help("payload bytes of the matched collectives of a step, as logged");
     let transfer = with_changes(
         Column::time("transfer", scale(comparison), variants.iter().map(|v| v.comm_transfer_ns)),
-        variants.iter().map(|v| change(v, v.delta.comm_transfer_ns, Unit::Ns, Better::Lower, comparison)),
+        variants
+            .iter()
+            .map(|v| change(v, v.delta.comm_transfer_ns, Unit::Ns, Better::Lower, comparison)),
     )
     .help("communication time without waiting: the least of any rank");
     let columns = vec![
@@ -105,7 +141,8 @@ pub(super) fn work(comparison: &Comparison) -> Table {
         metric(comparison, Metric::DtodBytes),
         metric(comparison, Metric::HtodBytes).rank(2),
     ];
-    Table::new("Operations of a step, medians over the steps of the run (mean over ranks)", columns).without_blank_columns()
+    Table::new("Operations of a step, medians over the steps of the run (mean over ranks)", columns)
+        .without_blank_columns()
 }
 
 /// The medians of a metric with their differences.
@@ -113,15 +150,23 @@ fn metric(comparison: &Comparison, metric: Metric) -> Column {
     let info = metric.info();
     let medians = || comparison.variants.iter().map(|v| v.summary[metric].map(|s| s.median));
     let whole = || medians().map(|m| m.and_then(Num::as_int).and_then(|n| u64::try_from(n).ok()));
-    let head = if metric == Metric::ExposedCommNs { "exposed" } else { info.label.trim_end_matches(" %") };
+    let head =
+        if metric == Metric::ExposedCommNs { "exposed" } else { info.label.trim_end_matches(" %") };
     let column = match info.unit {
-        Unit::Ns => Column::time(head, scale(comparison), medians().map(|m| m.and_then(Num::as_int))),
+        Unit::Ns => {
+            Column::time(head, scale(comparison), medians().map(|m| m.and_then(Num::as_int)))
+        }
         Unit::Bytes => Column::bytes(head, whole()),
         Unit::Count => Column::count(head, whole()),
-        Unit::Ratio(Metric::CommNs) => Column::percent(head, "% of comm", medians().map(|m| m.map(Num::as_f64))),
+        Unit::Ratio(Metric::CommNs) => {
+            Column::percent(head, "% of comm", medians().map(|m| m.map(Num::as_f64)))
+        }
         Unit::Ratio(_) => Column::percent(head, "% of step", medians().map(|m| m.map(Num::as_f64))),
     };
-    let changes = comparison.variants.iter().map(|v| change(v, v.delta.of_metric(metric), info.unit, info.better, comparison));
+    let changes = comparison
+        .variants
+        .iter()
+        .map(|v| change(v, v.delta.of_metric(metric), info.unit, info.better, comparison));
     with_changes(column, changes).help(info.definition)
 }
 
@@ -134,7 +179,13 @@ fn with_changes(mut column: Column, changes: impl Iterator<Item = Option<Change>
 }
 
 /// A difference as text, coloured if it is large enough to count and one direction is good.
-fn change(variant: &Variant, delta: Option<Delta>, unit: Unit, better: Better, comparison: &Comparison) -> Option<Change> {
+fn change(
+    variant: &Variant,
+    delta: Option<Delta>,
+    unit: Unit,
+    better: Better,
+    comparison: &Comparison,
+) -> Option<Change> {
     let delta = delta.filter(|_| variant.verdict != Verdict::Baseline)?;
     let abs = delta.abs.as_f64();
     let plus = if abs > 0.0 { "+" } else { "" };
@@ -142,7 +193,11 @@ fn change(variant: &Variant, delta: Option<Delta>, unit: Unit, better: Better, c
         _ if abs == 0.0 => "=".to_owned(),
         (Unit::Ratio(_), _) if abs.abs() < SMALL_CHANGE => "≈".to_owned(),
         (Unit::Ratio(_), _) => format!("{plus}{:.1} pp", abs * 100.0),
-        (Unit::Count, _) => format!("{}{}", if abs > 0.0 { "+" } else { "-" }, units::count(abs.abs().round() as u64)),
+        (Unit::Count, _) => format!(
+            "{}{}",
+            if abs > 0.0 { "+" } else { "-" },
+            units::count(abs.abs().round() as u64)
+        ),
         (_, Some(rel)) if rel.abs() < SMALL_CHANGE => "≈".to_owned(),
         (_, Some(rel)) => units::signed_percent(rel),
         (Unit::Ns, None) => format!("{plus}{}", units::time(abs as i64)),
@@ -176,7 +231,8 @@ fn change(variant: &Variant, delta: Option<Delta>, unit: Unit, better: Better, c
 /// From the baseline's median step to each variant's.
 pub(super) fn waterfall(comparison: &Comparison) -> Option<Table> {
     let base = baseline(comparison)?.median_step.as_ref()?;
-    let rows: Vec<(&Variant, &Parts)> = others(comparison).filter_map(|v| Some((v, comparison.waterfall.get(&v.name)?))).collect();
+    let rows: Vec<(&Variant, &Parts)> =
+        others(comparison).filter_map(|v| Some((v, comparison.waterfall.get(&v.name)?))).collect();
     if rows.is_empty() {
         return None;
     }
@@ -188,16 +244,34 @@ pub(super) fn waterfall(comparison: &Comparison) -> Option<Table> {
     ];
     for (at, (name, _)) in Parts::default().named().into_iter().enumerate() {
         let cells = rows.iter().map(|(_, parts)| cell(parts.named()[at].1)).collect();
-        if name != "unclassified" || rows.iter().any(|(_, parts)| parts.unclassified_exposed_ns != 0) {
-            let head = if name == "exposed communication" { "comm" } else { name.trim_start_matches("exposed ") };
+        if name != "unclassified"
+            || rows.iter().any(|(_, parts)| parts.unclassified_exposed_ns != 0)
+        {
+            let head = if name == "exposed communication" {
+                "comm"
+            } else {
+                name.trim_start_matches("exposed ")
+            };
             columns.push(Column::new(head, scale.unit, Align::Right, cells));
         }
     }
-    columns.push(Column::time("to", scale, rows.iter().map(|(v, _)| v.median_step.as_ref().map(|step| step.step_ns))));
-    columns.push(Column::text("step", rows.iter().map(|(v, _)| v.median_step.as_ref().map_or("", |step| step.step.as_str()))).rank(1));
+    columns.push(Column::time(
+        "to",
+        scale,
+        rows.iter().map(|(v, _)| v.median_step.as_ref().map(|step| step.step_ns)),
+    ));
+    columns.push(
+        Column::text(
+            "step",
+            rows.iter().map(|(v, _)| v.median_step.as_ref().map_or("", |step| step.step.as_str())),
+        )
+        .rank(1),
+    );
     let several = comparison.variants.iter().any(|variant| variant.ranks > 1);
     let ranks = |of: Option<&MedianStep>| of.filter(|_| several).map(|step| u64::from(step.rank));
-    columns.push(Column::count("rank", rows.iter().map(|(v, _)| ranks(v.median_step.as_ref()))).rank(1));
+    columns.push(
+        Column::count("rank", rows.iter().map(|(v, _)| ranks(v.median_step.as_ref()))).rank(1),
+    );
     let caption = format!(
         "From the median step of {} to that of each variant, each on the slowest rank of that step (above are means over ranks); communication and copies are the exposed ones. The parts add up to the nanosecond",
         comparison.baseline
@@ -211,10 +285,15 @@ pub(super) fn expectations(comparison: &Comparison) -> Option<Table> {
     let verdict = |e: &Expectation| match e.holds {
         Some(true) => Cell::text("yes").with_tone(Tone::Good),
         Some(false) => Cell::text("no").with_tone(Tone::Bad),
-        None => Cell::text("not testable").with_title("a number is missing, or other options differ as well"),
+        None => Cell::text("not testable")
+            .with_title("a number is missing, or other options differ as well"),
     };
     let option = |e: &Expectation| {
-        let hint = if e.source.starts_with("guessed") { "guessed" } else { e.source.split(':').next().unwrap_or_default() };
+        let hint = if e.source.starts_with("guessed") {
+            "guessed"
+        } else {
+            e.source.split(':').next().unwrap_or_default()
+        };
         Cell::text(format!("{} ({hint})", e.option)).with_title(e.source.clone())
     };
     let without = |e: &Expectation| format!("{} ({})", e.observed_without, e.compared_with);
@@ -226,7 +305,8 @@ pub(super) fn expectations(comparison: &Comparison) -> Option<Table> {
         Column::text("observed", list.iter().map(|e| e.observed.as_str())),
         Column::text("without it", list.iter().map(without)),
     ];
-    (!list.is_empty()).then(|| Table::new("What known options should do in a step, and what they did", columns))
+    (!list.is_empty())
+        .then(|| Table::new("What known options should do in a step, and what they did", columns))
 }
 
 /// The captures of variants that have several.
@@ -241,11 +321,18 @@ pub(super) fn captures(comparison: &Comparison) -> Option<Table> {
         return None;
     }
     let scale = scale(comparison);
-    let part = |head: &str, of: fn(&Parts) -> i64| Column::time(head, scale, rows.iter().map(|(.., capture)| Some(of(&capture.parts))));
+    let part = |head: &str, of: fn(&Parts) -> i64| {
+        Column::time(head, scale, rows.iter().map(|(.., capture)| Some(of(&capture.parts))))
+    };
     let file = |path: &String| path.rsplit(['/', '\\']).next().unwrap_or(path).to_owned();
     let columns = vec![
         Column::text("variant", rows.iter().map(|(v, ..)| v.name.as_str())),
-        Column::text("capture", rows.iter().map(|(.., capture)| capture.reports.iter().map(file).collect::<Vec<_>>().join(", "))),
+        Column::text(
+            "capture",
+            rows.iter().map(|(.., capture)| {
+                capture.reports.iter().map(file).collect::<Vec<_>>().join(", ")
+            }),
+        ),
         Column::count("steps", rows.iter().map(|(.., capture)| Some(capture.steps as u64))).rank(1),
         Column::time("step", scale, rows.iter().map(|(.., capture)| capture.step_ns_median)),
         part("compute", |p| p.compute_ns),
@@ -262,7 +349,12 @@ pub(super) fn steps(comparison: &Comparison) -> Table {
     let rows: Vec<_> = comparison
         .variants
         .iter()
-        .flat_map(|v| v.captures.iter().enumerate().flat_map(move |(at, c)| c.step_times.iter().map(move |step| (v, at, step))))
+        .flat_map(|v| {
+            v.captures
+                .iter()
+                .enumerate()
+                .flat_map(move |(at, c)| c.step_times.iter().map(move |step| (v, at, step)))
+        })
         .collect();
     let note = |outlier: bool, counted: bool| match (outlier, counted) {
         (true, true) => "outlier",

@@ -13,7 +13,10 @@ pub(super) fn print(view: &Examination) -> String {
     record(&mut out, HEAD.into_iter().map(Cow::Borrowed));
     for run in &view.runs {
         for number in &run.numbers {
-            let state = serde_json::to_value(number.state).ok().and_then(|state| state.as_str().map(str::to_owned)).unwrap_or_default();
+            let state = serde_json::to_value(number.state)
+                .ok()
+                .and_then(|state| state.as_str().map(str::to_owned))
+                .unwrap_or_default();
             let fields = [
                 field(&run.name),
                 Cow::Owned(run.ranks.len().to_string()),

@@ -38,7 +38,12 @@ pub fn document(view: &Examination) -> Document {
         view.runs.iter().filter_map(run_section).collect()
     } else {
         let more = view.runs.len().saturating_sub(RUNS);
-        let rest = (more > 0).then(|| Block::Text(format!("The commands of {} are in JSON.", many(more, "more run", "more runs"))));
+        let rest = (more > 0).then(|| {
+            Block::Text(format!(
+                "The commands of {} are in JSON.",
+                many(more, "more run", "more runs")
+            ))
+        });
         let commands = view.runs.iter().take(RUNS).map(command).chain(rest).collect();
         let numbers = vec![Block::Table(tables::numbers(view))];
         [("Numbers of a report of each run", numbers), ("A report of each run", commands)]
@@ -46,14 +51,25 @@ pub fn document(view: &Examination) -> Document {
             .filter_map(|(heading, blocks)| Section::new(heading, blocks))
             .collect()
     };
-    let export_settings = settings(view.exports.iter().map(|export| (export.path.as_str(), &export.settings)));
+    let export_settings =
+        settings(view.exports.iter().map(|export| (export.path.as_str(), &export.settings)));
     let rest = [
-        ("The runs side by side", view.compare_command.clone().map(Block::Command).into_iter().collect()),
+        (
+            "The runs side by side",
+            view.compare_command.clone().map(Block::Command).into_iter().collect(),
+        ),
         ("Files that cannot be used", unusable(view).into_iter().collect()),
         ("Ranks", tables::ranks(view).into_iter().map(Block::Table).collect()),
         ("Exports of nsys", tables::exports(view).into_iter().map(Block::Table).collect()),
         ("Logs and topologies", tables::logs(view).into_iter().map(Block::Table).collect()),
-        ("More about the captures", export_settings.into_iter().chain(tables::notes(view)).map(Block::Details).collect::<Vec<_>>()),
+        (
+            "More about the captures",
+            export_settings
+                .into_iter()
+                .chain(tables::notes(view))
+                .map(Block::Details)
+                .collect::<Vec<_>>(),
+        ),
     ];
     sections.extend(rest.into_iter().filter_map(|(heading, blocks)| Section::new(heading, blocks)));
     Document {
@@ -73,9 +89,16 @@ fn title(view: &Examination) -> String {
     if let [run] = view.runs.as_slice() {
         return run.name.clone();
     }
-    let logs = view.inspector_logs.iter().map(|log| &log.path).chain(view.nccl_logs.iter().map(|log| &log.path));
-    let paths: Vec<&Path> = view.exports.iter().map(|export| &export.path).chain(logs).map(Path::new).collect();
-    let folder = paths.first().and_then(|first| first.ancestors().skip(1).find(|folder| paths.iter().all(|path| path.starts_with(folder))));
+    let logs = view
+        .inspector_logs
+        .iter()
+        .map(|log| &log.path)
+        .chain(view.nccl_logs.iter().map(|log| &log.path));
+    let paths: Vec<&Path> =
+        view.exports.iter().map(|export| &export.path).chain(logs).map(Path::new).collect();
+    let folder = paths.first().and_then(|first| {
+        first.ancestors().skip(1).find(|folder| paths.iter().all(|path| path.starts_with(folder)))
+    });
     let name = folder.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "Captures".to_owned())
 }
@@ -89,7 +112,11 @@ fn facts(view: &Examination) -> Vec<String> {
         (view.unusable.len(), "file that cannot be used", "files that cannot be used"),
         (view.other_files.len(), "other file", "other files"),
     ];
-    kinds.into_iter().filter(|(n, ..)| *n > 0).map(|(n, one, several)| many(n, one, several)).collect()
+    kinds
+        .into_iter()
+        .filter(|(n, ..)| *n > 0)
+        .map(|(n, one, several)| many(n, one, several))
+        .collect()
 }
 
 fn many(n: usize, one: &str, several: &str) -> String {
@@ -97,11 +124,15 @@ fn many(n: usize, one: &str, several: &str) -> String {
 }
 
 fn headline(view: &Examination) -> Vec<String> {
-    let (good, bad): (Vec<&Run>, Vec<&Run>) = view.runs.iter().partition(|run| run.problem.is_none());
+    let (good, bad): (Vec<&Run>, Vec<&Run>) =
+        view.runs.iter().partition(|run| run.problem.is_none());
     let mut sentences = match (good.as_slice(), bad.as_slice()) {
-        ([], []) => vec!["There is no export of nsys with GPU work: no report can be made.".to_owned()],
+        ([], []) => {
+            vec!["There is no export of nsys with GPU work: no report can be made.".to_owned()]
+        }
         ([run], []) => {
-            let mut sentences = vec![format!("A report of {} can be made: {}.", run.name, extent(run))];
+            let mut sentences =
+                vec![format!("A report of {} can be made: {}.", run.name, extent(run))];
             sentences.extend(missing(run));
             sentences
         }
@@ -110,14 +141,23 @@ fn headline(view: &Examination) -> Vec<String> {
             vec![format!("A report of {} stops with an error: {fact}.", run.name)]
         }
         (good, bad) => {
-            let complete = good.iter().filter(|run| run.numbers.iter().all(|number| number.state == State::Measured)).count();
-            let fails = if bad.is_empty() { String::new() } else { format!(", of {} not", bad.len()) };
+            let complete = good
+                .iter()
+                .filter(|run| run.numbers.iter().all(|number| number.state == State::Measured))
+                .count();
+            let fails =
+                if bad.is_empty() { String::new() } else { format!(", of {} not", bad.len()) };
             vec![
                 format!("Reports of {} can be made{fails}.", many(good.len(), "run", "runs")),
                 match complete {
-                    0 => "None of them would have every number; what they lack is said below.".to_owned(),
-                    n if n == good.len() => "Nothing is missing: every number is measured.".to_owned(),
-                    n => format!("{n} of them would have every number; what the others lack is said below."),
+                    0 => "None of them would have every number; what they lack is said below."
+                        .to_owned(),
+                    n if n == good.len() => {
+                        "Nothing is missing: every number is measured.".to_owned()
+                    }
+                    n => format!(
+                        "{n} of them would have every number; what the others lack is said below."
+                    ),
                 },
             ]
         }
@@ -131,7 +171,9 @@ fn headline(view: &Examination) -> Vec<String> {
 /// `2 of 8 ranks, 5 steps from “Batch 5” on`.
 fn extent(run: &Run) -> String {
     let ranks = match run.world_size {
-        Some(world) if world as usize > run.ranks.len() => format!("{} of {world} ranks", run.ranks.len()),
+        Some(world) if world as usize > run.ranks.len() => {
+            format!("{} of {world} ranks", run.ranks.len())
+        }
         _ => units::plural(run.ranks.len(), "rank"),
     };
     let steps = match (run.steps.count, &run.steps.first) {
@@ -144,18 +186,30 @@ fn extent(run: &Run) -> String {
 
 /// What of the run's report is null or weaker.
 fn missing(run: &Run) -> Vec<String> {
-    let of = |state: State| run.numbers.iter().filter(|n| n.state == state).map(|n| n.name).collect::<Vec<_>>();
-    let say = |what: &str, names: Vec<&str>| (!names.is_empty()).then(|| format!("{what}: {}.", names.join("; ")));
+    let of = |state: State| {
+        run.numbers.iter().filter(|n| n.state == state).map(|n| n.name).collect::<Vec<_>>()
+    };
+    let say = |what: &str, names: Vec<&str>| {
+        (!names.is_empty()).then(|| format!("{what}: {}.", names.join("; ")))
+    };
     let list: Vec<String> =
-        [say("What it lacks", of(State::Null)), say("What it has in part", of(State::Weaker))].into_iter().flatten().collect();
-    if list.is_empty() { vec!["Nothing is missing: every number is measured.".to_owned()] } else { list }
+        [say("What it lacks", of(State::Null)), say("What it has in part", of(State::Weaker))]
+            .into_iter()
+            .flatten()
+            .collect();
+    if list.is_empty() {
+        vec!["Nothing is missing: every number is measured.".to_owned()]
+    } else {
+        list
+    }
 }
 
 fn note(view: &Examination, finding: &Finding) -> Note {
     let about: Vec<&str> = finding.about.iter().map(String::as_str).collect();
     // Where there is only one run, it goes without saying.
     let obvious = matches!(view.runs.as_slice(), [run] if about == [run.name.as_str()]);
-    let every = view.runs.len() > 1 && view.runs.iter().all(|run| about.contains(&run.name.as_str()));
+    let every =
+        view.runs.len() > 1 && view.runs.iter().all(|run| about.contains(&run.name.as_str()));
     let about = match (obvious, every) {
         (true, _) => String::new(),
         (_, true) => "All runs: ".to_owned(),
@@ -185,10 +239,13 @@ fn tone(state: State) -> Tone {
 fn command(run: &Run) -> Block {
     match (&run.command, &run.problem) {
         (Some(command), _) => Block::Command(command.clone()),
-        (None, Some(problem)) => Block::Text(format!("A report of {} stops with an error: {}.", run.name, problem.fact)),
-        (None, None) => {
-            Block::Text(format!("The name of a file of {} cannot be printed as it is, so no command is proposed: rename it.", run.name))
+        (None, Some(problem)) => {
+            Block::Text(format!("A report of {} stops with an error: {}.", run.name, problem.fact))
         }
+        (None, None) => Block::Text(format!(
+            "The name of a file of {} cannot be printed as it is, so no command is proposed: rename it.",
+            run.name
+        )),
     }
 }
 
@@ -202,13 +259,21 @@ fn run_section(run: &Run) -> Option<Section> {
         tone: tone(number.state),
     };
     let steps = match (&run.steps.pattern, &run.steps.source) {
-        (Some(_), Some(source)) if source == "default" => "; steps by the default pattern".to_owned(),
+        (Some(_), Some(source)) if source == "default" => {
+            "; steps by the default pattern".to_owned()
+        }
         (Some(pattern), Some(source)) => format!("; steps: {pattern} ({source})"),
         _ => String::new(),
     };
     let ranks: Vec<u32> = run.ranks.iter().map(|rank| rank.rank).collect();
-    let mut blocks =
-        vec![command(run), Block::Text(format!("{}: rank {}{steps}", units::plural(run.reports.len(), "file"), units::rank_list(&ranks)))];
+    let mut blocks = vec![
+        command(run),
+        Block::Text(format!(
+            "{}: rank {}{steps}",
+            units::plural(run.reports.len(), "file"),
+            units::rank_list(&ranks)
+        )),
+    ];
     blocks.push(Block::Entries(run.numbers.iter().map(entry).collect()));
     Section::new(&format!("Numbers of a report of {}", run.name), blocks)
 }

@@ -20,7 +20,12 @@ const WRAPS_FROM: usize = 28;
 /// Prints a document as an HTML page.
 pub fn page(document: &Document) -> String {
     let page = Page::new(document);
-    let template = PageTemplate { page, css: ink_classes() + CSS, script: SCRIPT, version: env!("CARGO_PKG_VERSION") };
+    let template = PageTemplate {
+        page,
+        css: ink_classes() + CSS,
+        script: SCRIPT,
+        version: env!("CARGO_PKG_VERSION"),
+    };
     // Writing to a string does not fail, and no expression of the template can.
     template.render().unwrap_or_default()
 }
@@ -142,10 +147,17 @@ impl Page {
             sections: document
                 .sections
                 .iter()
-                .map(|s| SectionBox { heading: printable(&s.heading), blocks: s.blocks.iter().flat_map(Piece::new).collect() })
+                .map(|s| SectionBox {
+                    heading: printable(&s.heading),
+                    blocks: s.blocks.iter().flat_map(Piece::new).collect(),
+                })
                 .collect(),
             warnings: document.warnings.iter().map(|note| NoteBox::new(note, "!")).collect(),
-            definitions: document.definitions.iter().map(|(term, text)| (printable(term), printable(text))).collect(),
+            definitions: document
+                .definitions
+                .iter()
+                .map(|(term, text)| (printable(term), printable(text)))
+                .collect(),
             method: document.method.iter().map(|s| printable(s)).collect(),
         }
     }
@@ -164,7 +176,11 @@ impl Piece {
                 }
             },
             Block::Entries(entries) => {
-                let entry = |e: &Entry| EntryBox { name: printable(&e.name), text: printable(&e.text), tone: tone_class(e.tone) };
+                let entry = |e: &Entry| EntryBox {
+                    name: printable(&e.name),
+                    text: printable(&e.text),
+                    tone: tone_class(e.tone),
+                };
                 vec![Piece::Entries(entries.iter().map(entry).collect())]
             }
             Block::Details(table) => vec![Piece::Details(TableBox::new(table))],
@@ -195,7 +211,12 @@ impl TableBox {
         let heads = table
             .columns
             .iter()
-            .map(|c| HeadBox { text: printable(&c.head), unit: c.unit, help: printable(&c.help), right: c.align == Align::Right })
+            .map(|c| HeadBox {
+                text: printable(&c.head),
+                unit: c.unit,
+                help: printable(&c.help),
+                right: c.align == Align::Right,
+            })
             .collect();
         let rows = (0..table.len())
             .map(|row| RowBox {
@@ -206,7 +227,11 @@ impl TableBox {
                     .map(|(at, (column, cell))| {
                         let full = printable(&cell.text);
                         let text = text::shorten(&full, LONGEST_CELL).into_owned();
-                        let title = cell.title.as_deref().map(printable).or_else(|| (text != full).then(|| full.clone()));
+                        let title = cell
+                            .title
+                            .as_deref()
+                            .map(printable)
+                            .or_else(|| (text != full).then(|| full.clone()));
                         CellBox {
                             names_row: at == 0,
                             class: match column.align {
@@ -218,20 +243,32 @@ impl TableBox {
                             sort: cell.sort,
                             title: title.map(|t| text::shorten(&t, LONGEST_TITLE).into_owned()),
                             tone: tone_class(cell.tone),
-                            change: cell.change.as_ref().map(|change| (printable(&change.text), tone_class(change.tone))),
+                            change: cell
+                                .change
+                                .as_ref()
+                                .map(|change| (printable(&change.text), tone_class(change.tone))),
                         }
                     })
                     .collect(),
             })
             .collect();
-        Self { caption: printable(&table.caption), heads, rows, note: table.note.as_deref().map(printable) }
+        Self {
+            caption: printable(&table.caption),
+            heads,
+            rows,
+            note: table.note.as_deref().map(printable),
+        }
     }
 }
 
 impl FigureBox {
     fn new(figure: &Figure) -> Self {
         let drawing = figure.plot.draw(&figure.description);
-        let legend = drawing.legend.into_iter().map(|entry| LegendEntry { name: printable(&entry.name), ..entry }).collect();
+        let legend = drawing
+            .legend
+            .into_iter()
+            .map(|entry| LegendEntry { name: printable(&entry.name), ..entry })
+            .collect();
         Self { caption: printable(&figure.caption), svg: drawing.svg, legend }
     }
 }
@@ -245,15 +282,19 @@ mod tests {
         let (light, dark) = CSS.split_once("prefers-color-scheme: dark").expect("two themes");
         [light, dark].map(|theme| {
             let variables = theme.split("--").skip(1).filter_map(|part| part.split_once(": #"));
-            let channel = |hex: &str, i: usize| f64::from(u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).expect("a colour")) / 255.0;
+            let channel = |hex: &str, i: usize| {
+                f64::from(u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).expect("a colour")) / 255.0
+            };
             variables.map(|(name, hex)| (name, [0, 1, 2].map(|i| channel(hex, i)))).collect()
         })
     }
 
     /// Contrast of two colours as WCAG 2 defines it, 1 to 21.
     fn contrast(a: [f64; 3], b: [f64; 3]) -> f64 {
-        let linear = |c: f64| if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) };
-        let luminance = |c: [f64; 3]| 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
+        let linear =
+            |c: f64| if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) };
+        let luminance =
+            |c: [f64; 3]| 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
         let (a, b) = (luminance(a), luminance(b));
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
     }
@@ -263,7 +304,10 @@ mod tests {
         for (theme, colors) in themes().iter().enumerate() {
             let check = |ink: &str, ground: &str, least: f64| {
                 let value = contrast(colors[ink], colors[ground]);
-                assert!(value >= least, "theme {theme}: {ink} on {ground} has a contrast of {value:.2}");
+                assert!(
+                    value >= least,
+                    "theme {theme}: {ink} on {ground} has a contrast of {value:.2}"
+                );
             };
             for ground in ["page", "panel"] {
                 for ink in ["text", "muted", "link", "high", "medium", "info"] {

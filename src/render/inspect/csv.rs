@@ -57,9 +57,13 @@ pub(super) fn print(view: &Inspection) -> String {
         return out;
     }
     record(&mut out, HEAD.into_iter().map(Cow::Borrowed));
-    let comms: BTreeMap<&str, &Communicator> = view.communicators.iter().map(|c| (c.comm_id.as_str(), c)).collect();
+    let comms: BTreeMap<&str, &Communicator> =
+        view.communicators.iter().map(|c| (c.comm_id.as_str(), c)).collect();
     for operation in view.seen.iter() {
-        record(&mut out, row(comms.get(operation.key.comm_id.as_str()).copied(), &operation).into_iter());
+        record(
+            &mut out,
+            row(comms.get(operation.key.comm_id.as_str()).copied(), &operation).into_iter(),
+        );
     }
     out
 }
@@ -79,7 +83,11 @@ fn row<'a>(comm: Option<&'a Communicator>, operation: &Operation<'a>) -> Vec<Cow
     let complete = operation.is_complete();
     let waits = complete && key.op.is_some_and(CommOp::leaves_together) && key.n_ranks > 1;
     let last = operation.records.iter().find(|r| Some(r.exec_us) == shortest).map(|r| r.rank);
-    let busbw = key.op.zip(operation.bytes).zip(shortest).map(|((op, bytes), us)| busbw_gbs(op, bytes, key.n_ranks, us));
+    let busbw = key
+        .op
+        .zip(operation.bytes)
+        .zip(shortest)
+        .map(|((op, bytes), us)| busbw_gbs(op, bytes, key.n_ranks, us));
     let written = operation.written_us();
     vec![
         field(&key.comm_id),

@@ -22,24 +22,46 @@ pub(super) fn timeline(view: &Inspection) -> Option<Figure> {
     let first = view.timeline.bins.first()?.start_us;
     let cloud = |name: &str, timeline: &crate::inspect::Timeline| Cloud {
         name: name.to_owned(),
-        points: timeline.bins.iter().map(|bin| (scale.scaled((bin.start_us - first).saturating_mul(1000)), bin.relative_speed)).collect(),
+        points: timeline
+            .bins
+            .iter()
+            .map(|bin| {
+                (scale.scaled((bin.start_us - first).saturating_mul(1000)), bin.relative_speed)
+            })
+            .collect(),
     };
     let mut clouds = vec![cloud("all communicators", &view.timeline)];
     if view.communicators.len() > 1 {
-        let comms = view.communicators.iter().filter(|c| !c.timeline.bins.is_empty()).take(usize::from(SERIES) - 1);
+        let comms = view
+            .communicators
+            .iter()
+            .filter(|c| !c.timeline.bins.is_empty())
+            .take(usize::from(SERIES) - 1);
         clouds.extend(comms.map(|c| cloud(&comm_name(c), &c.timeline)));
     }
     let bin = units::time(view.timeline.bin_us.saturating_mul(1000));
     Some(Figure {
-        caption: format!("Speed over the run in bins of {bin}: 1 is what is usual for each operation and size, below 1 is slower"),
-        description: format!("Relative speed of {} in {} bins", units::plural(clouds.len(), "group"), view.timeline.bins.len()),
-        plot: Plot::Scatter(Scatter { x: format!("time ({})", scale.unit), y: "speed, 1 is usual".to_owned(), clouds, joined: true }),
+        caption: format!(
+            "Speed over the run in bins of {bin}: 1 is what is usual for each operation and size, below 1 is slower"
+        ),
+        description: format!(
+            "Relative speed of {} in {} bins",
+            units::plural(clouds.len(), "group"),
+            view.timeline.bins.len()
+        ),
+        plot: Plot::Scatter(Scatter {
+            x: format!("time ({})", scale.unit),
+            y: "speed, 1 is usual".to_owned(),
+            clouds,
+            joined: true,
+        }),
     })
 }
 
 /// Scatter, histogram and box plots of the operations and sizes with most time.
 pub(super) fn operations(view: &Inspection) -> Vec<Figure> {
-    let mut groups: Vec<(&Communicator, &Op)> = view.communicators.iter().flat_map(|c| c.ops.iter().map(move |op| (c, op))).collect();
+    let mut groups: Vec<(&Communicator, &Op)> =
+        view.communicators.iter().flat_map(|c| c.ops.iter().map(move |op| (c, op))).collect();
     groups.retain(|(_, op)| op.busbw_gbs.is_some_and(|b| b.p95 > 0.0));
     groups.sort_by(|a, b| b.1.total_time_us.total_cmp(&a.1.total_time_us));
     groups.truncate(PICTURED);
@@ -47,7 +69,9 @@ pub(super) fn operations(view: &Inspection) -> Vec<Figure> {
     groups
         .iter()
         .zip(clouds)
-        .flat_map(|(&(comm, op), cloud)| [scatter(comm, op, cloud), Some(histogram(comm, op)), boxes(comm, op)])
+        .flat_map(|(&(comm, op), cloud)| {
+            [scatter(comm, op, cloud), Some(histogram(comm, op)), boxes(comm, op)]
+        })
         .flatten()
         .collect()
 }
@@ -56,15 +80,19 @@ pub(super) fn operations(view: &Inspection) -> Vec<Figure> {
 /// some are missing.
 fn points(view: &Inspection, groups: &[(&Communicator, &Op)]) -> Vec<Vec<(f64, f64)>> {
     let mut place: BTreeMap<(&str, &str, Option<u64>), usize> = BTreeMap::new();
-    for (i, (comm, op)) in groups.iter().enumerate().filter(|(_, (_, op))| op.bytes_range.is_none()) {
+    for (i, (comm, op)) in groups.iter().enumerate().filter(|(_, (_, op))| op.bytes_range.is_none())
+    {
         place.insert((&comm.comm_id, &op.op, op.bytes), i);
     }
     let mut clouds = vec![Vec::new(); groups.len()];
     for operation in view.seen.iter() {
         let Some(op) = operation.key.op else { continue };
         let group = place.get(&(operation.key.comm_id.as_str(), op.label(), operation.bytes));
-        if let (Some(cloud), Some(bytes)) = (group.and_then(|&i| clouds.get_mut(i)), operation.bytes) {
-            let at = |us: f64| (operation.sn as f64, busbw_gbs(op, bytes, operation.key.n_ranks, us));
+        if let (Some(cloud), Some(bytes)) =
+            (group.and_then(|&i| clouds.get_mut(i)), operation.bytes)
+        {
+            let at =
+                |us: f64| (operation.sn as f64, busbw_gbs(op, bytes, operation.key.n_ranks, us));
             cloud.extend(times(&operation).map(at));
         }
     }
@@ -92,7 +120,11 @@ fn scatter(comm: &Communicator, op: &Op, points: Vec<(f64, f64)>) -> Option<Figu
     let drawn = points.len();
     let basis = if op.compared > 0 { "without waiting" } else { "of each rank, waiting included" };
     (drawn > 1).then(|| Figure {
-        caption: format!("{}: bus bandwidth {basis}, by sequence number ({})", what(comm, op), units::plural(drawn, "point")),
+        caption: format!(
+            "{}: bus bandwidth {basis}, by sequence number ({})",
+            what(comm, op),
+            units::plural(drawn, "point")
+        ),
         description: format!("{drawn} points of bus bandwidth by sequence number"),
         plot: Plot::Scatter(Scatter {
             x: "sequence number".to_owned(),
@@ -106,8 +138,15 @@ fn scatter(comm: &Communicator, op: &Op, points: Vec<(f64, f64)>) -> Option<Figu
 fn histogram(comm: &Communicator, op: &Op) -> Figure {
     let median = op.busbw_gbs.map(|b| b.median);
     Figure {
-        caption: format!("{}: how often each bus bandwidth occurs, {} records", what(comm, op), units::count(op.count)),
-        description: format!("Histogram of bus bandwidth; the median is {}", median.map_or_else(|| "unknown".to_owned(), units::bandwidth)),
+        caption: format!(
+            "{}: how often each bus bandwidth occurs, {} records",
+            what(comm, op),
+            units::count(op.count)
+        ),
+        description: format!(
+            "Histogram of bus bandwidth; the median is {}",
+            median.map_or_else(|| "unknown".to_owned(), units::bandwidth)
+        ),
         plot: Plot::Histogram(Histogram {
             x: "busbw (GB/s)".to_owned(),
             values: op.busbw_counts.clone(),
@@ -120,11 +159,16 @@ fn boxes(comm: &Communicator, op: &Op) -> Option<Figure> {
     let row = |rank: &crate::inspect::OpRank| {
         let Box5 { p5, p25, median, p75, p95 } = rank.busbw_gbs?;
         let note = format!("{} rec.", units::count(rank.count));
-        Some(BoxRow { label: format!("rank {}", rank.rank), note, percentiles: [p5, p25, median, p75, p95] })
+        Some(BoxRow {
+            label: format!("rank {}", rank.rank),
+            note,
+            percentiles: [p5, p25, median, p75, p95],
+        })
     };
     let rows: Vec<BoxRow> = op.ranks.iter().filter_map(row).take(BOXES).collect();
     let left_out = op.ranks.len().saturating_sub(rows.len());
-    let more = if left_out > 0 { format!("; {left_out} more ranks are in JSON") } else { String::new() };
+    let more =
+        if left_out > 0 { format!("; {left_out} more ranks are in JSON") } else { String::new() };
     (rows.len() > 1).then(|| Figure {
         caption: format!("{}: bus bandwidth by rank, waiting included{more}", what(comm, op)),
         description: format!("Box plots of bus bandwidth of {}", units::plural(rows.len(), "rank")),

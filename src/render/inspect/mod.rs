@@ -30,13 +30,25 @@ pub fn document(view: &Inspection) -> Document {
     let sections = [
         (
             "Against the other job",
-            vec![against.map(tables::against).map(Block::Table), against.and_then(tables::unpaired).map(Block::Text)],
+            vec![
+                against.map(tables::against).map(Block::Table),
+                against.and_then(tables::unpaired).map(Block::Text),
+            ],
         ),
         ("Communicators", vec![tables::communicators(view).map(Block::Table)]),
         ("Operations and sizes", vec![tables::operations(view).map(Block::Table)]),
         ("Who waits for whom", vec![tables::processes(view).map(Block::Table)]),
-        ("Over the run", vec![figures::timeline(view).map(Block::Figure), tables::timeline(view).map(Block::Table)]),
-        ("Where most time goes", figures::operations(view).into_iter().map(|f| Some(Block::Figure(f))).collect()),
+        (
+            "Over the run",
+            vec![
+                figures::timeline(view).map(Block::Figure),
+                tables::timeline(view).map(Block::Table),
+            ],
+        ),
+        (
+            "Where most time goes",
+            figures::operations(view).into_iter().map(|f| Some(Block::Figure(f))).collect(),
+        ),
         ("Prometheus mode", vec![tables::prometheus(view).map(Block::Table)]),
         ("Files", vec![Some(Block::Details(tables::files(view)))]),
     ];
@@ -47,7 +59,9 @@ pub fn document(view: &Inspection) -> Document {
         findings: notes::findings(&view.findings),
         sections: sections
             .into_iter()
-            .filter_map(|(heading, blocks)| Section::new(heading, blocks.into_iter().flatten().collect()))
+            .filter_map(|(heading, blocks)| {
+                Section::new(heading, blocks.into_iter().flatten().collect())
+            })
             .collect(),
         warnings: notes::warnings(&view.warnings),
         definitions: definitions(),
@@ -61,7 +75,11 @@ fn title(view: &Inspection) -> String {
     let shared = match paths.as_slice() {
         [] => None,
         [one] => one.file_name(),
-        [first, rest @ ..] => first.ancestors().skip(1).find(|folder| rest.iter().all(|p| p.starts_with(folder))).and_then(Path::file_name),
+        [first, rest @ ..] => first
+            .ancestors()
+            .skip(1)
+            .find(|folder| rest.iter().all(|p| p.starts_with(folder)))
+            .and_then(Path::file_name),
     };
     shared.map_or_else(|| "Inspector logs".to_owned(), |name| name.to_string_lossy().into_owned())
 }
@@ -71,7 +89,11 @@ fn facts(view: &Inspection) -> Vec<String> {
     hosts.dedup();
     let mut facts = vec![units::plural(view.files.len(), "file")];
     if !view.processes.is_empty() {
-        facts.push(format!("{} on {}", many(view.processes.len(), "process", "processes"), units::plural(hosts.len(), "host")));
+        facts.push(format!(
+            "{} on {}",
+            many(view.processes.len(), "process", "processes"),
+            units::plural(hosts.len(), "host")
+        ));
         facts.push(units::plural(view.communicators.len(), "communicator"));
         facts.push(units::plural(usize::try_from(view.operations).unwrap_or(usize::MAX), "record"));
     }
@@ -100,8 +122,12 @@ fn headline(view: &Inspection) -> Vec<String> {
     let ops = view.communicators.iter().flat_map(|c| c.ops.iter().map(move |op| (c, op)));
     match ops.max_by(|a, b| a.1.total_time_us.total_cmp(&b.1.total_time_us)) {
         Some((comm, op)) if op.total_time_us > 0.0 => {
-            let busbw = op.busbw_gbs.map_or_else(String::new, |b| format!(" at {}", units::bandwidth(b.median)));
-            let time = op.exec_time_us.map_or_else(String::new, |t| format!(", {} in the median{busbw}", microseconds(t.p50)));
+            let busbw = op
+                .busbw_gbs
+                .map_or_else(String::new, |b| format!(" at {}", units::bandwidth(b.median)));
+            let time = op.exec_time_us.map_or_else(String::new, |t| {
+                format!(", {} in the median{busbw}", microseconds(t.p50))
+            });
             sentences.push(format!(
                 "{} of the time in operations goes to {} on {}: {} records{time}.",
                 units::percent(op.total_time_us / all_time),
@@ -110,14 +136,20 @@ fn headline(view: &Inspection) -> Vec<String> {
                 units::count(op.count)
             ));
         }
-        _ if view.operations == 0 => sentences.push("The logs hold no operation with its time, only counters and summaries.".to_owned()),
+        _ if view.operations == 0 => sentences.push(
+            "The logs hold no operation with its time, only counters and summaries.".to_owned(),
+        ),
         _ => sentences.push("No operation has a time.".to_owned()),
     }
-    let sum = |f: fn(&crate::inspect::Waits) -> Option<f64>| view.processes.iter().filter_map(|p| f(&p.waits)).sum::<f64>();
+    let sum = |f: fn(&crate::inspect::Waits) -> Option<f64>| {
+        view.processes.iter().filter_map(|p| f(&p.waits)).sum::<f64>()
+    };
     let (waited, time) = (sum(|w| w.wait_total_us), sum(|w| w.compared_time_us));
     if time > 0.0 {
-        sentences
-            .push(format!("Waiting for later ranks is {} of the time in operations that all ranks logged.", units::percent(waited / time)));
+        sentences.push(format!(
+            "Waiting for later ranks is {} of the time in operations that all ranks logged.",
+            units::percent(waited / time)
+        ));
     } else if view.operations > 0 {
         sentences.push("How long ranks wait for others is not known: no operation was logged by all ranks of its communicator.".to_owned());
     }
@@ -139,8 +171,13 @@ fn against_sentence(against: &crate::inspect::Against) -> String {
     .map(|(n, what)| format!("{} {what}", units::count(n as u64)))
     .collect();
     match against.rows.len() {
-        0 => "The two jobs have no operation of one size on one kind of communicator in common.".to_owned(),
-        n => format!("Both jobs run {}: {}.", many(n, "operation and size", "operations and sizes"), parts.join(", ")),
+        0 => "The two jobs have no operation of one size on one kind of communicator in common."
+            .to_owned(),
+        n => format!(
+            "Both jobs run {}: {}.",
+            many(n, "operation and size", "operations and sizes"),
+            parts.join(", ")
+        ),
     }
 }
 
@@ -165,7 +202,9 @@ fn op_name(op: &Op) -> String {
 }
 
 fn size(bytes: Option<u64>, range: Option<[u64; 2]>) -> Option<String> {
-    bytes.map(units::bytes).or_else(|| range.map(|[from, to]| format!("{} to {}", units::bytes(from), units::bytes(to))))
+    bytes.map(units::bytes).or_else(|| {
+        range.map(|[from, to]| format!("{} to {}", units::bytes(from), units::bytes(to)))
+    })
 }
 
 fn microseconds(us: f64) -> String {

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::Compression;
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
+use parquet::data_type::{
+    BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type,
+};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -40,7 +42,11 @@ pub const COLUMNS: [(&str, Kind, &str); 26] = [
     ("file", Kind::Text, "path of the log"),
     ("comm_id", Kind::Text, "communicator hash as logged, 0x and at most 14 hex digits"),
     ("comm_name", Kind::Text, "name of the communicator; null if absent or unknown"),
-    ("class", Kind::Text, "single-rank, nvlink-only, hca-only, mixed: guessed from ranks and nodes"),
+    (
+        "class",
+        Kind::Text,
+        "single-rank, nvlink-only, hca-only, mixed: guessed from ranks and nodes",
+    ),
     ("rank", Kind::Small, "rank in the communicator"),
     ("n_ranks", Kind::Small, "ranks of the communicator"),
     ("nnodes", Kind::Small, "nodes of the communicator"),
@@ -50,7 +56,11 @@ pub const COLUMNS: [(&str, Kind, &str); 26] = [
     ("op", Kind::Text, "AllReduce, ...; Invalid if unknown"),
     ("sn", Kind::Unsigned, "coll_sn (equal on all ranks) or p2p_sn (of this rank alone)"),
     ("peer", Kind::Small, "peer of a send or receive, as rank in the communicator"),
-    ("bytes", Kind::Unsigned, "message size, corrected; of one rank for AllGather and ReduceScatter"),
+    (
+        "bytes",
+        Kind::Unsigned,
+        "message size, corrected; of one rank for AllGather and ReduceScatter",
+    ),
     ("size_corrected", Kind::Flag, "true if the log gives 2^64 - bytes"),
     ("exec_time_us", Kind::Real, "execution time in microseconds, waiting included; null if 0"),
     ("timing_source", Kind::Text, "kernel_gpu, kernel_cpu, collective_cpu, ..."),
@@ -147,7 +157,9 @@ impl Writer<'_> {
             }
             match kind {
                 Kind::Text => write::<ByteArrayType>(&mut out, &column.text, &column.defined),
-                Kind::Unsigned | Kind::Time => write::<Int64Type>(&mut out, &column.long, &column.defined),
+                Kind::Unsigned | Kind::Time => {
+                    write::<Int64Type>(&mut out, &column.long, &column.defined)
+                }
                 Kind::Small => write::<Int32Type>(&mut out, &column.small, &column.defined),
                 Kind::Real => write::<DoubleType>(&mut out, &column.real, &column.defined),
                 Kind::Flag => write::<BoolType>(&mut out, &column.flag, &column.defined),
@@ -186,7 +198,9 @@ impl Sink for Writer<'_> {
         let measured = record.op.zip(record.bytes).zip(record.exec_us);
         let n = who.origin.n_ranks;
         let stamps = record.stamps.as_ref();
-        let channels = stamps.map(|s| s.channels.iter().filter(|c| c.start_us.is_some() || c.stop_us.is_some()).count());
+        let channels = stamps.map(|s| {
+            s.channels.iter().filter(|c| c.start_us.is_some() || c.stop_us.is_some()).count()
+        });
         let row = [
             Value::Text(Some(self.file.clone())),
             Value::Text(Some(who.comm_id.clone())),
@@ -245,26 +259,51 @@ fn schema() -> String {
 ///
 /// # Errors
 /// `folder` holds other Parquet files, with which these would be mixed up; a file that cannot be read or written.
-pub fn write(logs: &[PathBuf], filter: &Filter, left_out: &BTreeSet<(usize, usize)>, folder: &Path) -> Result<u64> {
+pub fn write(
+    logs: &[PathBuf],
+    filter: &Filter,
+    left_out: &BTreeSet<(usize, usize)>,
+    folder: &Path,
+) -> Result<u64> {
     let failed = |path: &Path, e: &dyn std::fmt::Display| {
-        Error::output(path, format!("cannot be written: {e}")).with_hint("check that the folder may be written to")
+        Error::output(path, format!("cannot be written: {e}"))
+            .with_hint("check that the folder may be written to")
     };
     std::fs::create_dir_all(folder).map_err(|e| failed(folder, &e))?;
     let names: Vec<String> = logs.iter().enumerate().map(|(i, log)| name(i, log)).collect();
-    let present = std::fs::read_dir(folder).map_err(|e| failed(folder, &e))?.flatten().map(|entry| entry.file_name());
-    let other = present.filter_map(|n| n.into_string().ok()).find(|n| n.ends_with(".parquet") && !names.contains(n));
+    let present = std::fs::read_dir(folder)
+        .map_err(|e| failed(folder, &e))?
+        .flatten()
+        .map(|entry| entry.file_name());
+    let other = present
+        .filter_map(|n| n.into_string().ok())
+        .find(|n| n.ends_with(".parquet") && !names.contains(n));
     if let Some(other) = other {
-        return Err(Error::usage(format!("--parquet: {} holds {other} of another run", folder.display())).with_hint("name an empty folder"));
+        return Err(Error::usage(format!(
+            "--parquet: {} holds {other} of another run",
+            folder.display()
+        ))
+        .with_hint("name an empty folder"));
     }
     let mut rows = 0;
     let mut staged = Vec::new();
     let result = logs.iter().zip(&names).enumerate().try_for_each(|(file, (log, name))| {
         let temporary = folder.join(format!(".{name}.{}.tmp", std::process::id()));
         staged.push((temporary.clone(), folder.join(name)));
-        rows += write_one(log, filter, &|origin| left_out.contains(&(file, origin)), &temporary, &failed)?;
+        rows += write_one(
+            log,
+            filter,
+            &|origin| left_out.contains(&(file, origin)),
+            &temporary,
+            &failed,
+        )?;
         Ok(())
     });
-    let result = result.and_then(|()| staged.iter().try_for_each(|(from, to)| std::fs::rename(from, to).map_err(|e| failed(to, &e))));
+    let result = result.and_then(|()| {
+        staged
+            .iter()
+            .try_for_each(|(from, to)| std::fs::rename(from, to).map_err(|e| failed(to, &e)))
+    });
     if result.is_err() {
         // Best effort: the error that is reported is the first one.
         staged.iter().for_each(|(from, _)| drop(std::fs::remove_file(from)));
@@ -280,7 +319,8 @@ fn write_one(
     failed: &dyn Fn(&Path, &dyn std::fmt::Display) -> Error,
 ) -> Result<u64> {
     let schema = Arc::new(parse_message_type(&schema()).map_err(|e| failed(path, &e))?);
-    let properties = Arc::new(WriterProperties::builder().set_compression(Compression::SNAPPY).build());
+    let properties =
+        Arc::new(WriterProperties::builder().set_compression(Compression::SNAPPY).build());
     let out = File::create(path).map_err(|e| failed(path, &e))?;
     let out = SerializedFileWriter::new(out, schema, properties).map_err(|e| failed(path, &e))?;
     let mut writer = Writer {
@@ -305,8 +345,11 @@ fn write_one(
 /// A file name that sorts like the logs and cannot lead anywhere else.
 fn name(index: usize, log: &Path) -> String {
     let stem = log.file_name().unwrap_or_default().to_string_lossy();
-    let safe: String =
-        stem.chars().take(80).map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' }).collect();
+    let safe: String = stem
+        .chars()
+        .take(80)
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' })
+        .collect();
     format!("{index:05}-{safe}.parquet")
 }
 
@@ -326,7 +369,10 @@ mod tests {
     fn fields(path: &Path) -> Vec<Vec<(String, Field)>> {
         let reader = SerializedFileReader::new(File::open(path).expect("a file")).expect("Parquet");
         let rows = reader.get_row_iter(None).expect("rows");
-        rows.map(|row| row.expect("a row").get_column_iter().map(|(n, f)| (n.clone(), f.clone())).collect()).collect()
+        rows.map(|row| {
+            row.expect("a row").get_column_iter().map(|(n, f)| (n.clone(), f.clone())).collect()
+        })
+        .collect()
     }
 
     #[test]
@@ -334,17 +380,26 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let (log, out) = (dir.path().join("a b.log"), dir.path().join("out"));
         std::fs::write(&log, LINES).expect("a log");
-        assert_eq!(write(std::slice::from_ref(&log), &Filter::default(), &BTreeSet::new(), &out).expect("written"), 2);
+        assert_eq!(
+            write(std::slice::from_ref(&log), &Filter::default(), &BTreeSet::new(), &out)
+                .expect("written"),
+            2
+        );
         let rows = fields(&out.join("00000-a_b.log.parquet"));
         let names: Vec<&str> = rows[0].iter().map(|(n, _)| n.as_str()).collect();
         assert_eq!(names, COLUMNS.map(|(name, _, _)| name));
-        let at = |row: usize, name: &str| rows[row].iter().find(|(n, _)| n == name).map(|(_, f)| f.clone()).expect(name);
+        let at = |row: usize, name: &str| {
+            rows[row].iter().find(|(n, _)| n == name).map(|(_, f)| f.clone()).expect(name)
+        };
         let text = |s: &str| Field::Str(s.into());
         assert_eq!(
             (at(0, "comm_id"), at(0, "comm_name"), at(0, "class"), at(0, "op")),
             (text("0xab"), text("tp"), text("nvlink-only"), text("AllReduce"))
         );
-        assert_eq!((at(0, "bytes"), at(0, "size_corrected"), at(0, "sn")), (Field::ULong(4096), Field::Bool(true), Field::ULong(5)));
+        assert_eq!(
+            (at(0, "bytes"), at(0, "size_corrected"), at(0, "sn")),
+            (Field::ULong(4096), Field::Bool(true), Field::ULong(5))
+        );
         // 4096 B in 4 us; the factor of an AllReduce on four ranks is 1.5.
         assert_eq!(
             (at(0, "exec_time_us"), at(0, "algbw_gbs"), at(0, "busbw_gbs")),
@@ -355,7 +410,10 @@ mod tests {
             (at(1, "op"), at(1, "p2p"), at(1, "peer"), at(1, "exec_time_us"), at(1, "busbw_gbs")),
             (text("Send"), Field::Bool(true), Field::Int(1), Field::Null, Field::Null)
         );
-        assert_eq!((at(1, "comm_name"), at(1, "algo"), at(1, "started")), (Field::Null, Field::Null, Field::Null));
+        assert_eq!(
+            (at(1, "comm_name"), at(1, "algo"), at(1, "started")),
+            (Field::Null, Field::Null, Field::Null)
+        );
     }
 
     #[test]
@@ -365,7 +423,8 @@ mod tests {
         std::fs::write(&log, LINES).expect("a log");
         let logs = [log];
         let count = |filter: &Filter, left_out: &[(usize, usize)]| {
-            write(&logs, filter, &left_out.iter().copied().collect(), &dir.path().join("out")).expect("written")
+            write(&logs, filter, &left_out.iter().copied().collect(), &dir.path().join("out"))
+                .expect("written")
         };
         assert_eq!(count(&Filter { comm: Some("tp".into()), ..Filter::default() }, &[]), 1);
         assert_eq!(count(&Filter::default(), &[(0, 0)]), 1);
@@ -378,7 +437,8 @@ mod tests {
         let log = dir.path().join("a.log");
         std::fs::write(&log, LINES).expect("a log");
         std::fs::write(dir.path().join("old.parquet"), "").expect("a file");
-        let error = write(&[log], &Filter::default(), &BTreeSet::new(), dir.path()).expect_err("refused");
+        let error =
+            write(&[log], &Filter::default(), &BTreeSet::new(), dir.path()).expect_err("refused");
         assert!(error.to_string().contains("holds old.parquet"), "{error}");
     }
 }

@@ -50,7 +50,10 @@ const GROUP_GAP: i32 = 18;
 impl Bars {
     /// What the colours stand for.
     pub fn legend(&self) -> Vec<LegendEntry> {
-        self.parts.iter().map(|(ink, name)| LegendEntry { ink: *ink, glyph: SQUARE, name: name.clone() }).collect()
+        self.parts
+            .iter()
+            .map(|(ink, name)| LegendEntry { ink: *ink, glyph: SQUARE, name: name.clone() })
+            .collect()
     }
 
     pub(super) fn draw(&self, description: &str) -> String {
@@ -77,18 +80,39 @@ impl Bars {
     fn draw_row(&self, area: &canvas::Area, row: &BarRow, opens_group: bool, top: i32) -> Drawn {
         let middle = top + BAR / 2;
         if opens_group {
-            canvas::write(area, &text::shorten(&row.group, 15), Ink::Text, Anchor::Left, (0, middle))?;
+            canvas::write(
+                area,
+                &text::shorten(&row.group, 15),
+                Ink::Text,
+                Anchor::Left,
+                (0, middle),
+            )?;
         }
-        canvas::write(area, &text::shorten(&row.label, 10), Ink::Muted, Anchor::Right, (LEFT - 14, middle))?;
+        canvas::write(
+            area,
+            &text::shorten(&row.label, 10),
+            Ink::Muted,
+            Anchor::Right,
+            (LEFT - 14, middle),
+        )?;
         let Some(segments) = &row.segments else {
             return canvas::write(area, &row.total, Ink::Muted, Anchor::Left, (LEFT + 12, middle));
         };
-        let at = |value: f64| LEFT + (value / self.end.max(f64::MIN_POSITIVE) * f64::from(RIGHT - LEFT)).round() as i32;
+        let at = |value: f64| {
+            LEFT + (value / self.end.max(f64::MIN_POSITIVE) * f64::from(RIGHT - LEFT)).round()
+                as i32
+        };
         let mut sum = 0f64;
         for (segment, (ink, _)) in segments.iter().zip(&self.parts) {
             let (from, to) = (at(sum.min(self.end)), at((sum + segment.value).min(self.end)));
             sum += segment.value;
-            canvas::fill(area, (from, top), (to, top + BAR), *ink, if row.faint { 0.45 } else { 1.0 })?;
+            canvas::fill(
+                area,
+                (from, top),
+                (to, top + BAR),
+                *ink,
+                if row.faint { 0.45 } else { 1.0 },
+            )?;
             if to - from > canvas::text_width(&segment.text) + 12 {
                 let ink = if row.faint { Ink::Text } else { ink.on() };
                 canvas::write(area, &segment.text, ink, Anchor::Middle, ((from + to) / 2, middle))?;
@@ -105,13 +129,26 @@ mod tests {
     use super::*;
 
     fn bars(values: [f64; 2], end: f64) -> String {
-        let segments = values.iter().map(|&value| Segment { value, text: format!("{value}") }).collect();
+        let segments =
+            values.iter().map(|&value| Segment { value, text: format!("{value}") }).collect();
         Bars {
             unit: "ms",
             parts: vec![(Ink::Compute, "compute".into()), (Ink::Idle, "idle".into())],
             rows: vec![
-                BarRow { group: "step 1".into(), label: "rank 0".into(), segments: Some(segments), total: "100 ms".into(), faint: false },
-                BarRow { group: "step 1".into(), label: "rank 1".into(), segments: None, total: "not measured".into(), faint: false },
+                BarRow {
+                    group: "step 1".into(),
+                    label: "rank 0".into(),
+                    segments: Some(segments),
+                    total: "100 ms".into(),
+                    faint: false,
+                },
+                BarRow {
+                    group: "step 1".into(),
+                    label: "rank 1".into(),
+                    segments: None,
+                    total: "not measured".into(),
+                    faint: false,
+                },
             ],
             end,
         }
@@ -122,8 +159,14 @@ mod tests {
     fn segments_are_as_long_as_their_values() {
         // 940 units of axis are 100 ms: 80 ms are 752, 20 ms are 188.
         let svg = bars([80.0, 20.0], 100.0);
-        assert!(svg.contains("x=\"330\" y=\"8\" width=\"752\" height=\"40\" class=\"f-compute\""), "{svg}");
-        assert!(svg.contains("x=\"1082\" y=\"8\" width=\"188\" height=\"40\" class=\"f-idle\""), "{svg}");
+        assert!(
+            svg.contains("x=\"330\" y=\"8\" width=\"752\" height=\"40\" class=\"f-compute\""),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("x=\"1082\" y=\"8\" width=\"188\" height=\"40\" class=\"f-idle\""),
+            "{svg}"
+        );
         assert!(svg.contains("not measured"));
         assert!(!svg.contains('→'));
     }

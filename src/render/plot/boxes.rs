@@ -43,28 +43,52 @@ impl Boxes {
     }
 
     pub(super) fn draw(&self, description: &str) -> String {
-        let end = self.rows.iter().map(|row| row.percentiles[4]).filter(|v| v.is_finite()).fold(0.0, f64::max);
+        let end = self
+            .rows
+            .iter()
+            .map(|row| row.percentiles[4])
+            .filter(|v| v.is_finite())
+            .fold(0.0, f64::max);
         let bottom = ROW * self.rows.len() as i32 + 10;
         canvas::draw(bottom + 46, description, |area| {
             canvas::time_axis(area, (LEFT, RIGHT), (0, bottom), end, self.unit)?;
-            self.rows.iter().zip((0..).map(|i| i * ROW + ROW / 2)).try_for_each(|(row, middle)| draw_row(area, row, middle, end))
+            self.rows
+                .iter()
+                .zip((0..).map(|i| i * ROW + ROW / 2))
+                .try_for_each(|(row, middle)| draw_row(area, row, middle, end))
         })
     }
 }
 
 fn draw_row(area: &canvas::Area, row: &BoxRow, middle: i32, end: f64) -> Drawn {
     canvas::write(area, &text::shorten(&row.label, 12), Ink::Text, Anchor::Left, (0, middle))?;
-    canvas::write(area, &text::shorten(&row.note, 12), Ink::Muted, Anchor::Right, (LEFT - 14, middle))?;
-    let [p5, p25, median, p75, p95] =
-        row.percentiles.map(|v| LEFT + (v / end.max(f64::MIN_POSITIVE) * f64::from(RIGHT - LEFT)).round() as i32);
+    canvas::write(
+        area,
+        &text::shorten(&row.note, 12),
+        Ink::Muted,
+        Anchor::Right,
+        (LEFT - 14, middle),
+    )?;
+    let [p5, p25, median, p75, p95] = row
+        .percentiles
+        .map(|v| LEFT + (v / end.max(f64::MIN_POSITIVE) * f64::from(RIGHT - LEFT)).round() as i32);
     let line = Ink::Series(0).color().stroke_width(3);
     area.draw(&PathElement::new([(p5, middle), (p95, middle)], line))?;
     for x in [p5, p95] {
         area.draw(&PathElement::new([(x, middle - BOX / 4), (x, middle + BOX / 4)], line))?;
     }
     // A box without width would not be seen.
-    canvas::fill(area, (p25, middle - BOX / 2), (p75.max(p25 + 2), middle + BOX / 2), Ink::Series(0), 1.0)?;
-    area.draw(&PathElement::new([(median, middle - BOX / 2 - 3), (median, middle + BOX / 2 + 3)], Ink::Text.color().stroke_width(4)))
+    canvas::fill(
+        area,
+        (p25, middle - BOX / 2),
+        (p75.max(p25 + 2), middle + BOX / 2),
+        Ink::Series(0),
+        1.0,
+    )?;
+    area.draw(&PathElement::new(
+        [(median, middle - BOX / 2 - 3), (median, middle + BOX / 2 + 3)],
+        Ink::Text.color().stroke_width(4),
+    ))
 }
 
 #[cfg(test)]
@@ -73,10 +97,17 @@ mod tests {
 
     #[test]
     fn boxes_reach_from_quartile_to_quartile() {
-        let row = BoxRow { label: "rank 0".into(), note: "24".into(), percentiles: [10.0, 40.0, 50.0, 60.0, 96.0] };
+        let row = BoxRow {
+            label: "rank 0".into(),
+            note: "24".into(),
+            percentiles: [10.0, 40.0, 50.0, 60.0, 96.0],
+        };
         let svg = Boxes { unit: "GB/s", rows: vec![row] }.draw("a picture");
         // 960 units are 96 GB/s.
-        assert!(svg.contains("x=\"750\" y=\"9\" width=\"200\" height=\"26\" class=\"f-s0\""), "{svg}");
+        assert!(
+            svg.contains("x=\"750\" y=\"9\" width=\"200\" height=\"26\" class=\"f-s0\""),
+            "{svg}"
+        );
         assert!(svg.contains("x1=\"850\"") || svg.contains("850,"), "{svg}");
     }
 

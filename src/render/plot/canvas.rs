@@ -84,11 +84,17 @@ pub(super) fn draw(height: i32, description: &str, draw: impl FnOnce(&Area) -> D
 /// Names the colours and gives the picture its accessible name.
 fn finish(svg: &str, (width, height): (u32, u32), description: &str) -> String {
     let body = svg.split_once('>').map_or("", |(_, body)| body);
-    let mut body = body.replace(" opacity=\"1\"", "").replace(" font-family=\"sans-serif\"", "").replace(" stroke=\"none\"", "");
+    let mut body = body
+        .replace(" opacity=\"1\"", "")
+        .replace(" font-family=\"sans-serif\"", "")
+        .replace(" stroke=\"none\"", "");
     for &ink in &Ink::ALL {
         let RGBColor(r, g, b) = ink.color();
         for (attribute, class) in [("fill", "f"), ("stroke", "s")] {
-            body = body.replace(&format!("{attribute}=\"#{r:02X}{g:02X}{b:02X}\""), &format!("class=\"{class}-{}\"", ink.name()));
+            body = body.replace(
+                &format!("{attribute}=\"#{r:02X}{g:02X}{b:02X}\""),
+                &format!("class=\"{class}-{}\"", ink.name()),
+            );
         }
     }
     let mut label = String::with_capacity(description.len());
@@ -118,9 +124,16 @@ fn ticks_between((from, to): (f64, f64), count: usize) -> Vec<f64> {
     }
     let raw = (to - from) / count.max(1) as f64;
     let power = 10f64.powf(raw.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|&step| step >= raw).unwrap_or(raw);
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|m| m * power)
+        .find(|&step| step >= raw)
+        .unwrap_or(raw);
     let first = (from / step).ceil();
-    (0..4 * count.max(1)).map(|i| (first + i as f64) * step).take_while(|&tick| tick <= to).collect()
+    (0..4 * count.max(1))
+        .map(|i| (first + i as f64) * step)
+        .take_while(|&tick| tick <= to)
+        .collect()
 }
 
 /// A tick without trailing zeros.
@@ -135,13 +148,28 @@ pub(super) fn time_axis(area: &Area, x: (i32, i32), y: (i32, i32), max: f64, uni
 }
 
 /// A vertical grid over an axis that need not start at 0, with its labels below.
-pub(super) fn axis(area: &Area, x: (i32, i32), y: (i32, i32), range: (f64, f64), unit: &str) -> Drawn {
+pub(super) fn axis(
+    area: &Area,
+    x: (i32, i32),
+    y: (i32, i32),
+    range: (f64, f64),
+    unit: &str,
+) -> Drawn {
     grid(area, x, y, range, &ticks_between(range, 6), unit)
 }
 
-fn grid(area: &Area, (left, right): (i32, i32), (top, bottom): (i32, i32), (from, to): (f64, f64), ticks: &[f64], unit: &str) -> Drawn {
+fn grid(
+    area: &Area,
+    (left, right): (i32, i32),
+    (top, bottom): (i32, i32),
+    (from, to): (f64, f64),
+    ticks: &[f64],
+    unit: &str,
+) -> Drawn {
     for &tick in ticks {
-        let x = left + ((tick - from) / (to - from).max(f64::MIN_POSITIVE) * f64::from(right - left)).round() as i32;
+        let x = left
+            + ((tick - from) / (to - from).max(f64::MIN_POSITIVE) * f64::from(right - left)).round()
+                as i32;
         area.draw(&PathElement::new([(x, top), (x, bottom)], Ink::Grid.color().stroke_width(2)))?;
         write(area, &tick_text(tick), Ink::Muted, Anchor::Middle, (x, bottom + 22))?;
     }

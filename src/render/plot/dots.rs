@@ -74,12 +74,33 @@ impl Dots {
 
     fn draw_row(&self, area: &canvas::Area, row: &DotRow, top: i32) -> Drawn {
         let (from, to) = self.range;
-        let at = |value: f64| LEFT + ((value - from) / (to - from).max(f64::MIN_POSITIVE) * f64::from(RIGHT - LEFT)).round() as i32;
-        canvas::write(area, &text::shorten(&row.label, 24), Ink::Text, Anchor::Left, (0, top + ROW / 3))?;
-        canvas::write(area, &text::shorten(&row.note, 24), Ink::Muted, Anchor::Left, (0, top + ROW / 3 + 28))?;
-        area.draw(&PathElement::new([(LEFT, top + ROW), (RIGHT, top + ROW)], Ink::Grid.color().stroke_width(1)))?;
+        let at = |value: f64| {
+            LEFT + ((value - from) / (to - from).max(f64::MIN_POSITIVE) * f64::from(RIGHT - LEFT))
+                .round() as i32
+        };
+        canvas::write(
+            area,
+            &text::shorten(&row.label, 24),
+            Ink::Text,
+            Anchor::Left,
+            (0, top + ROW / 3),
+        )?;
+        canvas::write(
+            area,
+            &text::shorten(&row.note, 24),
+            Ink::Muted,
+            Anchor::Left,
+            (0, top + ROW / 3 + 28),
+        )?;
+        area.draw(&PathElement::new(
+            [(LEFT, top + ROW), (RIGHT, top + ROW)],
+            Ink::Grid.color().stroke_width(1),
+        ))?;
         if let Some(median) = row.median.filter(|m| (from..=to).contains(m)) {
-            area.draw(&PathElement::new([(at(median), top), (at(median), top + ROW)], Ink::Text.color().stroke_width(3)))?;
+            area.draw(&PathElement::new(
+                [(at(median), top), (at(median), top + ROW)],
+                Ink::Text.color().stroke_width(3),
+            ))?;
         }
         let room = f64::from(ROW - 2 * RADIUS);
         for (i, dot) in row.dots.iter().enumerate() {
@@ -90,7 +111,11 @@ impl Dots {
             } else if dot.outlier {
                 area.draw(&Circle::new((at(dot.value), y), RADIUS, ink.color().stroke_width(3)))?;
             } else {
-                area.draw(&Circle::new((at(dot.value), y), RADIUS, ink.color().mix(SHADE).filled()))?;
+                area.draw(&Circle::new(
+                    (at(dot.value), y),
+                    RADIUS,
+                    ink.color().mix(SHADE).filled(),
+                ))?;
             }
         }
         Ok(())
@@ -112,8 +137,16 @@ mod tests {
         };
         let svg = Dots { unit: "ms", range: (90.0, 110.0), rows: vec![row] }.draw("dots");
         // 1000 units are 20 ms; 62 units high, three dots.
-        assert!(svg.contains("<circle cx=\"350\" cy=\"33\" r=\"7\" opacity=\"0.6\" class=\"f-compute\""), "{svg}");
-        assert!(svg.contains("<circle cx=\"850\" cy=\"54\" r=\"7\" fill=\"none\" class=\"s-compute\""), "{svg}");
+        assert!(
+            svg.contains(
+                "<circle cx=\"350\" cy=\"33\" r=\"7\" opacity=\"0.6\" class=\"f-compute\""
+            ),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("<circle cx=\"850\" cy=\"54\" r=\"7\" fill=\"none\" class=\"s-compute\""),
+            "{svg}"
+        );
         assert!(svg.contains('→'));
     }
 }

@@ -50,7 +50,10 @@ const LIGHT: f64 = 0.35;
 impl Grouped {
     /// What the colours stand for.
     pub fn legend(&self) -> Vec<LegendEntry> {
-        self.series.iter().map(|(ink, name)| LegendEntry { ink: *ink, glyph: SQUARE, name: name.clone() }).collect()
+        self.series
+            .iter()
+            .map(|(ink, name)| LegendEntry { ink: *ink, glyph: SQUARE, name: name.clone() })
+            .collect()
     }
 
     pub(super) fn draw(&self, description: &str) -> String {
@@ -67,9 +70,24 @@ impl Grouped {
 
     fn draw_group(&self, area: &canvas::Area, group: &BarGroup, top: i32) -> Drawn {
         let line = |i: i32| top + i * (BAR + GAP) + BAR / 2;
-        canvas::write(area, &text::shorten(&group.label, 24), Ink::Text, Anchor::Left, (0, line(0)))?;
-        canvas::write(area, &text::shorten(&group.note, 24), Ink::Muted, Anchor::Left, (0, line(1)))?;
-        let at = |value: f64| LEFT + (value.min(self.end) / self.end.max(f64::MIN_POSITIVE) * f64::from(RIGHT - LEFT)).round() as i32;
+        canvas::write(
+            area,
+            &text::shorten(&group.label, 24),
+            Ink::Text,
+            Anchor::Left,
+            (0, line(0)),
+        )?;
+        canvas::write(
+            area,
+            &text::shorten(&group.note, 24),
+            Ink::Muted,
+            Anchor::Left,
+            (0, line(1)),
+        )?;
+        let at = |value: f64| {
+            LEFT + (value.min(self.end) / self.end.max(f64::MIN_POSITIVE) * f64::from(RIGHT - LEFT))
+                .round() as i32
+        };
         for ((bar, (ink, _)), i) in group.bars.iter().zip(&self.series).zip(0..) {
             let (from, to) = (line(i) - BAR / 2, line(i) + BAR - BAR / 2);
             let end = match bar {
@@ -96,15 +114,34 @@ mod tests {
         let bar = |value, full| Some(Bar { value, full, text: format!("{value}") });
         let grouped = Grouped {
             unit: "ms",
-            series: vec![(Ink::Compute, "compute".into()), (Ink::Comm, "communication".into()), (Ink::Idle, "idle".into())],
-            groups: vec![BarGroup { label: "a".into(), note: String::new(), bars: vec![bar(100.0, 100.0), bar(50.0, 20.0), None] }],
+            series: vec![
+                (Ink::Compute, "compute".into()),
+                (Ink::Comm, "communication".into()),
+                (Ink::Idle, "idle".into()),
+            ],
+            groups: vec![BarGroup {
+                label: "a".into(),
+                note: String::new(),
+                bars: vec![bar(100.0, 100.0), bar(50.0, 20.0), None],
+            }],
             end: 100.0,
         };
         // 960 units of axis are 100 ms.
         let svg = grouped.draw("bars");
-        assert!(svg.contains("x=\"350\" y=\"22\" width=\"960\" height=\"25\" class=\"f-compute\""), "{svg}");
-        assert!(svg.contains("x=\"350\" y=\"50\" width=\"192\" height=\"25\" class=\"f-comm\""), "{svg}");
-        assert!(svg.contains("x=\"542\" y=\"50\" width=\"288\" height=\"25\" opacity=\"0.35\" class=\"f-comm\""), "{svg}");
+        assert!(
+            svg.contains("x=\"350\" y=\"22\" width=\"960\" height=\"25\" class=\"f-compute\""),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("x=\"350\" y=\"50\" width=\"192\" height=\"25\" class=\"f-comm\""),
+            "{svg}"
+        );
+        assert!(
+            svg.contains(
+                "x=\"542\" y=\"50\" width=\"288\" height=\"25\" opacity=\"0.35\" class=\"f-comm\""
+            ),
+            "{svg}"
+        );
         assert!(svg.contains("not measured"));
     }
 }

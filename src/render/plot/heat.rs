@@ -52,29 +52,58 @@ impl Heat {
         let edge = |column: usize| LEFT + (RIGHT - LEFT) * column as i32 / columns;
         let width = (RIGHT - LEFT) / columns;
         // Where names would run into each other only every n-th is written.
-        let longest = self.columns.iter().map(|name| canvas::text_width(&text::shorten(name, 12))).max().unwrap_or(0);
+        let longest = self
+            .columns
+            .iter()
+            .map(|name| canvas::text_width(&text::shorten(name, 12)))
+            .max()
+            .unwrap_or(0);
         let every = ((longest + 16) / width.max(1) + 1).max(1) as usize;
         canvas::draw(HEAD + self.rows.len() as i32 * CELL + GAP, description, |area| {
             for (i, name) in self.columns.iter().enumerate().step_by(every) {
                 // A name may be wider than its column: the first starts at the column's edge.
-                let (anchor, x) = if every > 1 { (Anchor::Left, edge(i)) } else { (Anchor::Middle, (edge(i) + edge(i + 1)) / 2) };
+                let (anchor, x) = if every > 1 {
+                    (Anchor::Left, edge(i))
+                } else {
+                    (Anchor::Middle, (edge(i) + edge(i + 1)) / 2)
+                };
                 canvas::write(area, &text::shorten(name, 12), Ink::Muted, anchor, (x, HEAD / 2))?;
             }
             for (row, (name, cells)) in self.rows.iter().zip(&self.cells).enumerate() {
                 let top = HEAD + row as i32 * CELL;
-                canvas::write(area, &text::shorten(name, 10), Ink::Text, Anchor::Left, (0, top + CELL / 2))?;
+                canvas::write(
+                    area,
+                    &text::shorten(name, 10),
+                    Ink::Text,
+                    Anchor::Left,
+                    (0, top + CELL / 2),
+                )?;
                 for (column, cell) in cells.iter().enumerate().take(self.columns.len()) {
                     let Some(cell) = cell else { continue };
-                    let (from, to) = ((edge(column), top), (edge(column + 1) - GAP, top + CELL - GAP));
+                    let (from, to) =
+                        ((edge(column), top), (edge(column + 1) - GAP, top + CELL - GAP));
                     canvas::fill(area, from, to, Ink::Grid, 0.45)?;
                     canvas::fill(area, from, to, Ink::Wait, cell.shade.clamp(0.0, 1.0))?;
                     if cell.marked {
-                        let frame = ShapeStyle { color: Ink::Text.color().into(), filled: false, stroke_width: 3 };
-                        area.draw(&Rectangle::new([(from.0 + 2, from.1 + 2), (to.0 - 2, to.1 - 2)], frame))?;
+                        let frame = ShapeStyle {
+                            color: Ink::Text.color().into(),
+                            filled: false,
+                            stroke_width: 3,
+                        };
+                        area.draw(&Rectangle::new(
+                            [(from.0 + 2, from.1 + 2), (to.0 - 2, to.1 - 2)],
+                            frame,
+                        ))?;
                     }
                     if width > canvas::text_width(&cell.text) + 16 {
                         let ink = if cell.shade > 0.5 { Ink::Wait.on() } else { Ink::Text };
-                        canvas::write(area, &cell.text, ink, Anchor::Middle, ((from.0 + to.0) / 2, (from.1 + to.1) / 2))?;
+                        canvas::write(
+                            area,
+                            &cell.text,
+                            ink,
+                            Anchor::Middle,
+                            ((from.0 + to.0) / 2, (from.1 + to.1) / 2),
+                        )?;
                     }
                 }
             }

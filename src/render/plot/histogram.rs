@@ -26,7 +26,10 @@ const BOTTOM: i32 = 380;
 impl Histogram {
     /// What the mark stands for.
     pub fn legend(&self) -> Vec<LegendEntry> {
-        self.mark.iter().map(|(_, name)| LegendEntry { ink: Ink::Text, glyph: '|', name: name.clone() }).collect()
+        self.mark
+            .iter()
+            .map(|(_, name)| LegendEntry { ink: Ink::Text, glyph: '|', name: name.clone() })
+            .collect()
     }
 
     /// First and last value of the axis.
@@ -55,19 +58,38 @@ impl Histogram {
         let highest = bars.iter().copied().max().unwrap_or(0).max(1) as f64;
         let width = f64::from(RIGHT - LEFT);
         canvas::draw(BOTTOM + 90, description, |area| {
-            let y = |count: f64| BOTTOM - (count / highest * f64::from(BOTTOM - TOP)).round() as i32;
+            let y =
+                |count: f64| BOTTOM - (count / highest * f64::from(BOTTOM - TOP)).round() as i32;
             for tick in canvas::ticks(highest, 4).into_iter().filter(|t| t.fract() == 0.0) {
-                area.draw(&PathElement::new([(LEFT, y(tick)), (RIGHT, y(tick))], Ink::Grid.color()))?;
-                canvas::write(area, &canvas::tick_text(tick), Ink::Muted, Anchor::Right, (LEFT - 12, y(tick)))?;
+                area.draw(&PathElement::new(
+                    [(LEFT, y(tick)), (RIGHT, y(tick))],
+                    Ink::Grid.color(),
+                ))?;
+                canvas::write(
+                    area,
+                    &canvas::tick_text(tick),
+                    Ink::Muted,
+                    Anchor::Right,
+                    (LEFT - 12, y(tick)),
+                )?;
             }
             canvas::axis(area, (LEFT, RIGHT), (TOP, BOTTOM), (first, last), "")?;
             let edge = |i: usize| LEFT + (width * i as f64 / bars.len() as f64).round() as i32;
             for (i, &count) in bars.iter().enumerate() {
-                canvas::fill(area, (edge(i) + 1, y(count as f64)), (edge(i + 1) - 1, BOTTOM), Ink::Series(0), 1.0)?;
+                canvas::fill(
+                    area,
+                    (edge(i) + 1, y(count as f64)),
+                    (edge(i + 1) - 1, BOTTOM),
+                    Ink::Series(0),
+                    1.0,
+                )?;
             }
             if let Some((mark, _)) = &self.mark {
                 let x = LEFT + ((mark - first) / (last - first) * width).round() as i32;
-                area.draw(&PathElement::new([(x, TOP - 10), (x, BOTTOM)], plotters::prelude::Color::stroke_width(&Ink::Text.color(), 4)))?;
+                area.draw(&PathElement::new(
+                    [(x, TOP - 10), (x, BOTTOM)],
+                    plotters::prelude::Color::stroke_width(&Ink::Text.color(), 4),
+                ))?;
             }
             canvas::write(area, "count", Ink::Muted, Anchor::Left, (0, 20))?;
             canvas::write(area, &self.x, Ink::Muted, Anchor::Right, (RIGHT, BOTTOM + 64))
@@ -81,8 +103,11 @@ mod tests {
 
     #[test]
     fn every_value_is_in_one_bar() {
-        let histogram =
-            Histogram { x: "GB/s".into(), values: (0..=100).map(|i| (f64::from(i), 2)).collect(), mark: Some((50.0, "median".into())) };
+        let histogram = Histogram {
+            x: "GB/s".into(),
+            values: (0..=100).map(|i| (f64::from(i), 2)).collect(),
+            mark: Some((50.0, "median".into())),
+        };
         let bars = histogram.bars();
         assert_eq!((bars.len(), bars.iter().sum::<u64>()), (BARS, 202));
         // 0 and 1 in the first of 50 ranges of 2; 98, 99 and 100 in the last.

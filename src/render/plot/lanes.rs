@@ -65,18 +65,44 @@ impl Lanes {
     }
 
     pub(super) fn draw(&self, description: &str) -> String {
-        let height: i32 = self.groups.iter().map(|group| title(group) + group.lanes.len() as i32 * (LANE + GAP) + GROUP_GAP).sum();
+        let height: i32 = self
+            .groups
+            .iter()
+            .map(|group| title(group) + group.lanes.len() as i32 * (LANE + GAP) + GROUP_GAP)
+            .sum();
         canvas::draw(height + 46, description, |area| {
-            canvas::time_axis(area, (LEFT, RIGHT), (0, height), self.scale.scaled(self.length), self.scale.unit)?;
+            canvas::time_axis(
+                area,
+                (LEFT, RIGHT),
+                (0, height),
+                self.scale.scaled(self.length),
+                self.scale.unit,
+            )?;
             let mut y = GROUP_GAP / 2;
             for group in &self.groups {
-                canvas::write(area, &text::shorten(&group.label, LONGEST_LABEL), Ink::Text, Anchor::Left, (0, y + LANE / 2))?;
+                canvas::write(
+                    area,
+                    &text::shorten(&group.label, LONGEST_LABEL),
+                    Ink::Text,
+                    Anchor::Left,
+                    (0, y + LANE / 2),
+                )?;
                 y += title(group);
-                let end = (f64::from(RIGHT - LEFT) * group.length as f64 / self.length.max(1) as f64).round() as i32;
+                let end = (f64::from(RIGHT - LEFT) * group.length as f64
+                    / self.length.max(1) as f64)
+                    .round() as i32;
                 for lane in &group.lanes {
-                    canvas::write(area, &lane.label, Ink::Muted, Anchor::Right, (LEFT - 14, y + LANE / 2))?;
+                    canvas::write(
+                        area,
+                        &lane.label,
+                        Ink::Muted,
+                        Anchor::Right,
+                        (LEFT - 14, y + LANE / 2),
+                    )?;
                     canvas::fill(area, (LEFT, y), (LEFT + end, y + LANE), Ink::Grid, 0.45)?;
-                    for (from, to, shade) in coverage(&lane.spans, self.length, (RIGHT - LEFT) / COLUMN) {
+                    for (from, to, shade) in
+                        coverage(&lane.spans, self.length, (RIGHT - LEFT) / COLUMN)
+                    {
                         let alpha = shade as f64 / SHADES as f64;
                         let (from, to) = (LEFT + from * COLUMN, LEFT + to * COLUMN);
                         canvas::fill(area, (from, y), (to, y + LANE), lane.ink, alpha)?;
@@ -104,7 +130,8 @@ fn coverage(spans: &[Span], length: Ns, columns: i32) -> Vec<(i32, i32, i64)> {
     let width = length as f64 / f64::from(columns);
     let mut covered = vec![0f64; columns as usize];
     for span in spans {
-        let (start, end) = (span.start.clamp(0, length) as f64 / width, span.end.clamp(0, length) as f64 / width);
+        let (start, end) =
+            (span.start.clamp(0, length) as f64 / width, span.end.clamp(0, length) as f64 / width);
         let last = (end.ceil() as usize).min(covered.len());
         for (column, part) in covered.iter_mut().enumerate().take(last).skip(start as usize) {
             *part += end.min(column as f64 + 1.0) - start.max(column as f64);
@@ -112,7 +139,8 @@ fn coverage(spans: &[Span], length: Ns, columns: i32) -> Vec<(i32, i32, i64)> {
     }
     let mut runs: Vec<(i32, i32, i64)> = Vec::new();
     for (column, part) in (0..).zip(covered) {
-        let shade = if part > 0.0 { ((part * SHADES as f64).round() as i64).clamp(1, SHADES) } else { 0 };
+        let shade =
+            if part > 0.0 { ((part * SHADES as f64).round() as i64).clamp(1, SHADES) } else { 0 };
         match runs.last_mut() {
             _ if shade == 0 => {}
             Some(run) if run.1 == column && run.2 == shade => run.1 += 1,
@@ -140,14 +168,24 @@ mod tests {
 
     #[test]
     fn lanes_stand_at_their_time() {
-        let lane = Lane { ink: Ink::Comm, label: "communication".into(), spans: vec![Span::new(200, 1000)] };
+        let lane = Lane {
+            ink: Ink::Comm,
+            label: "communication".into(),
+            spans: vec![Span::new(200, 1000)],
+        };
         let lanes = Lanes {
             length: 1000,
             scale: TimeScale::of([1000]),
             groups: vec![LaneGroup { label: "rank 0".into(), length: 1000, lanes: vec![lane] }],
         };
         // 1010 units are 1000 ns.
-        assert!(lanes.draw("one step").contains("x=\"532\" y=\"11\" width=\"808\" height=\"34\" class=\"f-comm\""), "{}", lanes.draw(""));
+        assert!(
+            lanes
+                .draw("one step")
+                .contains("x=\"532\" y=\"11\" width=\"808\" height=\"34\" class=\"f-comm\""),
+            "{}",
+            lanes.draw("")
+        );
         assert_eq!(lanes.legend().len(), 1);
     }
 }

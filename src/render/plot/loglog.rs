@@ -39,7 +39,11 @@ impl LogLog {
         self.curves
             .iter()
             .zip(0..SERIES)
-            .map(|(curve, i)| LegendEntry { ink: Ink::Series(i), glyph: GLYPHS[usize::from(i)], name: curve.name.clone() })
+            .map(|(curve, i)| LegendEntry {
+                ink: Ink::Series(i),
+                glyph: GLYPHS[usize::from(i)],
+                name: curve.name.clone(),
+            })
             .collect()
     }
 
@@ -52,20 +56,39 @@ impl LogLog {
                 let at = x.map(value, LEFT, RIGHT);
                 area.draw(&PathElement::new([(at, TOP), (at, BOTTOM)], Ink::Grid.color()))?;
                 if x.labelled(power) {
-                    canvas::write(area, &size_text(value), Ink::Muted, Anchor::Middle, (at, BOTTOM + 24))?;
+                    canvas::write(
+                        area,
+                        &size_text(value),
+                        Ink::Muted,
+                        Anchor::Middle,
+                        (at, BOTTOM + 24),
+                    )?;
                 }
             }
             for (_, value) in y.powers() {
                 let at = y.map(value, BOTTOM, TOP);
                 area.draw(&PathElement::new([(LEFT, at), (RIGHT, at)], Ink::Grid.color()))?;
-                canvas::write(area, &canvas::tick_text(value), Ink::Muted, Anchor::Right, (LEFT - 12, at))?;
+                canvas::write(
+                    area,
+                    &canvas::tick_text(value),
+                    Ink::Muted,
+                    Anchor::Right,
+                    (LEFT - 12, at),
+                )?;
             }
             canvas::write(area, &self.y, Ink::Muted, Anchor::Left, (0, 20))?;
             canvas::write(area, &self.x, Ink::Muted, Anchor::Right, (RIGHT, BOTTOM + 64))?;
             for (curve, i) in self.curves.iter().zip(0..SERIES) {
-                let places: Vec<(i32, i32)> =
-                    curve.points.iter().filter(drawable).map(|p| (x.map(p.0, LEFT, RIGHT), y.map(p.1, BOTTOM, TOP))).collect();
-                area.draw(&PathElement::new(places.clone(), Ink::Series(i).color().stroke_width(4)))?;
+                let places: Vec<(i32, i32)> = curve
+                    .points
+                    .iter()
+                    .filter(drawable)
+                    .map(|p| (x.map(p.0, LEFT, RIGHT), y.map(p.1, BOTTOM, TOP)))
+                    .collect();
+                area.draw(&PathElement::new(
+                    places.clone(),
+                    Ink::Series(i).color().stroke_width(4),
+                ))?;
                 for place in places {
                     mark(area, i, place)?;
                 }
@@ -88,9 +111,18 @@ fn mark(area: &Area, series: u8, (x, y): (i32, i32)) -> Drawn {
     let style = Ink::Series(series).color().filled();
     match GLYPHS[usize::from(series % SERIES)] {
         '■' => area.draw(&Rectangle::new([(x - MARK, y - MARK), (x + MARK, y + MARK)], style)),
-        '▲' => area.draw(&Polygon::new([(x, y - MARK - 2), (x + MARK + 2, y + MARK), (x - MARK - 2, y + MARK)], style)),
-        '▼' => area.draw(&Polygon::new([(x, y + MARK + 2), (x + MARK + 2, y - MARK), (x - MARK - 2, y - MARK)], style)),
-        '◆' => area.draw(&Polygon::new([(x, y - MARK - 4), (x + MARK + 4, y), (x, y + MARK + 4), (x - MARK - 4, y)], style)),
+        '▲' => area.draw(&Polygon::new(
+            [(x, y - MARK - 2), (x + MARK + 2, y + MARK), (x - MARK - 2, y + MARK)],
+            style,
+        )),
+        '▼' => area.draw(&Polygon::new(
+            [(x, y + MARK + 2), (x + MARK + 2, y - MARK), (x - MARK - 2, y - MARK)],
+            style,
+        )),
+        '◆' => area.draw(&Polygon::new(
+            [(x, y - MARK - 4), (x + MARK + 4, y), (x, y + MARK + 4), (x - MARK - 4, y)],
+            style,
+        )),
         _ => area.draw(&Circle::new((x, y), MARK, style)),
     }
 }
@@ -105,7 +137,8 @@ struct Decades {
 impl Decades {
     /// The powers of ten that enclose all values.
     fn around(values: impl Iterator<Item = f64>) -> Self {
-        let (low, high) = values.fold((f64::INFINITY, 0f64), |(low, high), v| (low.min(v), high.max(v)));
+        let (low, high) =
+            values.fold((f64::INFINITY, 0f64), |(low, high), v| (low.min(v), high.max(v)));
         if low > high {
             return Self { first: 0, last: 1 };
         }
@@ -138,7 +171,10 @@ mod tests {
         assert_eq!((x.first, x.last), (3, 9));
         assert_eq!([1e3, 1e6, 1e9].map(|v| x.map(v, 0, 600)), [0, 300, 600]);
         assert_eq!(Decades::around(std::iter::empty()).powers().count(), 2);
-        assert_eq!([1.0, 1e3, 1e4, 1e5, 1e9].map(size_text), ["1 B", "1 kB", "10 kB", "100 kB", "1 GB"]);
+        assert_eq!(
+            [1.0, 1e3, 1e4, 1e5, 1e9].map(size_text),
+            ["1 B", "1 kB", "10 kB", "100 kB", "1 GB"]
+        );
         let one = Decades::around([10.0].into_iter());
         assert_eq!((one.first, one.last), (1, 2));
     }
@@ -146,7 +182,11 @@ mod tests {
     #[test]
     fn points_that_have_no_logarithm_are_not_drawn() {
         let points = vec![(0.0, 5.0), (1e3, f64::NAN), (1e4, -1.0), (1e5, 10.0)];
-        let plot = LogLog { x: "bytes".into(), y: "GB/s".into(), curves: vec![Curve { name: "AllReduce".into(), points }] };
+        let plot = LogLog {
+            x: "bytes".into(),
+            y: "GB/s".into(),
+            curves: vec![Curve { name: "AllReduce".into(), points }],
+        };
         assert_eq!(plot.draw("").matches("<circle").count(), 1);
     }
 }

@@ -110,7 +110,8 @@ impl Ink {
 
     /// The name of its CSS variable without the dashes.
     pub fn name(self) -> &'static str {
-        const SERIES_NAMES: [&str; SERIES as usize] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"];
+        const SERIES_NAMES: [&str; SERIES as usize] =
+            ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"];
         match self {
             Ink::Text => "text",
             Ink::Muted => "muted",
@@ -161,14 +162,24 @@ impl Plot {
     pub fn draw(&self, description: &str) -> Drawing {
         match self {
             Plot::Bars(bars) => Drawing { svg: bars.draw(description), legend: bars.legend() },
-            Plot::Grouped(grouped) => Drawing { svg: grouped.draw(description), legend: grouped.legend() },
-            Plot::Waterfall(waterfall) => Drawing { svg: waterfall.draw(description), legend: waterfall.legend() },
+            Plot::Grouped(grouped) => {
+                Drawing { svg: grouped.draw(description), legend: grouped.legend() }
+            }
+            Plot::Waterfall(waterfall) => {
+                Drawing { svg: waterfall.draw(description), legend: waterfall.legend() }
+            }
             Plot::Dots(dots) => Drawing { svg: dots.draw(description), legend: dots.legend() },
             Plot::Lanes(lanes) => Drawing { svg: lanes.draw(description), legend: lanes.legend() },
             Plot::Heat(heat) => Drawing { svg: heat.draw(description), legend: heat.legend() },
-            Plot::LogLog(loglog) => Drawing { svg: loglog.draw(description), legend: loglog.legend() },
-            Plot::Scatter(scatter) => Drawing { svg: scatter.draw(description), legend: scatter.legend() },
-            Plot::Histogram(histogram) => Drawing { svg: histogram.draw(description), legend: histogram.legend() },
+            Plot::LogLog(loglog) => {
+                Drawing { svg: loglog.draw(description), legend: loglog.legend() }
+            }
+            Plot::Scatter(scatter) => {
+                Drawing { svg: scatter.draw(description), legend: scatter.legend() }
+            }
+            Plot::Histogram(histogram) => {
+                Drawing { svg: histogram.draw(description), legend: histogram.legend() }
+            }
             Plot::Boxes(boxes) => Drawing { svg: boxes.draw(description), legend: boxes.legend() },
         }
     }

@@ -39,8 +39,13 @@ const ROW_GAP: i32 = 22;
 impl Waterfall {
     /// What the colours stand for.
     pub fn legend(&self) -> Vec<LegendEntry> {
-        let whole = LegendEntry { ink: Ink::Text, glyph: SQUARE, name: "whole difference".to_owned() };
-        self.parts.iter().map(|(ink, name)| LegendEntry { ink: *ink, glyph: SQUARE, name: name.clone() }).chain([whole]).collect()
+        let whole =
+            LegendEntry { ink: Ink::Text, glyph: SQUARE, name: "whole difference".to_owned() };
+        self.parts
+            .iter()
+            .map(|(ink, name)| LegendEntry { ink: *ink, glyph: SQUARE, name: name.clone() })
+            .chain([whole])
+            .collect()
     }
 
     /// From the least to the greatest value that any waterfall passes, with 0 between.
@@ -58,12 +63,18 @@ impl Waterfall {
 
     pub(super) fn draw(&self, description: &str) -> String {
         let range = self.range();
-        let at = |value: f64| LEFT + ((value - range.0) / (range.1 - range.0) * f64::from(RIGHT - LEFT)).round() as i32;
+        let at = |value: f64| {
+            LEFT + ((value - range.0) / (range.1 - range.0) * f64::from(RIGHT - LEFT)).round()
+                as i32
+        };
         let height = (self.parts.len() as i32 + 1) * (BAR + GAP) + ROW_GAP;
         let bottom = height * self.rows.len() as i32 + ROW_GAP / 2;
         canvas::draw(bottom + 46, description, |area| {
             canvas::axis(area, (LEFT, RIGHT), (0, bottom), range, self.unit)?;
-            area.draw(&PathElement::new([(at(0.0), 0), (at(0.0), bottom)], Ink::Muted.color().stroke_width(3)))?;
+            area.draw(&PathElement::new(
+                [(at(0.0), 0), (at(0.0), bottom)],
+                Ink::Muted.color().stroke_width(3),
+            ))?;
             for (row, top) in self.rows.iter().zip((0..).map(|i| i * height + ROW_GAP)) {
                 self.draw_row(area, row, top, &at)?;
             }
@@ -71,7 +82,13 @@ impl Waterfall {
         })
     }
 
-    fn draw_row(&self, area: &canvas::Area, row: &Fall, top: i32, at: &impl Fn(f64) -> i32) -> Drawn {
+    fn draw_row(
+        &self,
+        area: &canvas::Area,
+        row: &Fall,
+        top: i32,
+        at: &impl Fn(f64) -> i32,
+    ) -> Drawn {
         let line = |i: i32| top + i * (BAR + GAP) + BAR / 2;
         canvas::write(area, &text::shorten(&row.label, 24), Ink::Text, Anchor::Left, (0, line(0)))?;
         canvas::write(area, &text::shorten(&row.note, 24), Ink::Muted, Anchor::Left, (0, line(1)))?;
@@ -79,7 +96,13 @@ impl Waterfall {
             let (left, right) = (at(from.min(to)), at(from.max(to)));
             // A part that changed by less than a unit is a line.
             let right = right.max(left + 2);
-            canvas::fill(area, (left, line(i) - BAR / 2), (right, line(i) + BAR - BAR / 2), ink, 1.0)?;
+            canvas::fill(
+                area,
+                (left, line(i) - BAR / 2),
+                (right, line(i) + BAR - BAR / 2),
+                ink,
+                1.0,
+            )?;
             canvas::write(area, label, Ink::Muted, Anchor::Left, (right + 10, line(i)))
         };
         let mut sum = 0.0;
@@ -109,14 +132,32 @@ mod tests {
         };
         // The axis goes from -20 to 10: 970 units are 30 ms, 0 is at 350 + 646.67.
         let svg = plot.draw("falls");
-        assert!(svg.contains("x=\"997\" y=\"22\" width=\"323\" height=\"25\" class=\"f-compute\""), "{svg}");
-        assert!(svg.contains("x=\"350\" y=\"50\" width=\"970\" height=\"25\" class=\"f-comm\""), "{svg}");
-        assert!(svg.contains("x=\"350\" y=\"78\" width=\"647\" height=\"25\" class=\"f-text\""), "{svg}");
+        assert!(
+            svg.contains("x=\"997\" y=\"22\" width=\"323\" height=\"25\" class=\"f-compute\""),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("x=\"350\" y=\"50\" width=\"970\" height=\"25\" class=\"f-comm\""),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("x=\"350\" y=\"78\" width=\"647\" height=\"25\" class=\"f-text\""),
+            "{svg}"
+        );
     }
 
     #[test]
     fn nothing_changed_is_drawn_too() {
-        let rows = vec![Fall { label: "a".into(), note: String::new(), changes: vec![(0.0, "0".into())], total: "0".into() }];
-        assert!(Waterfall { unit: "ms", parts: vec![(Ink::Idle, "idle".into())], rows }.draw("").contains("f-idle"));
+        let rows = vec![Fall {
+            label: "a".into(),
+            note: String::new(),
+            changes: vec![(0.0, "0".into())],
+            total: "0".into(),
+        }];
+        assert!(
+            Waterfall { unit: "ms", parts: vec![(Ink::Idle, "idle".into())], rows }
+                .draw("")
+                .contains("f-idle")
+        );
     }
 }

@@ -7,7 +7,9 @@ use super::{aligned_steps, quoted, spread};
 use crate::model::Metric;
 use crate::model::metric::{PARTS, Values};
 use crate::render::document::Figure;
-use crate::render::plot::{BarRow, Bars, Curve, Heat, HeatCell, Ink, Lane, LaneGroup, Lanes, LogLog, Plot, SERIES, Segment};
+use crate::render::plot::{
+    BarRow, Bars, Curve, Heat, HeatCell, Ink, Lane, LaneGroup, Lanes, LogLog, Plot, SERIES, Segment,
+};
 use crate::render::table::pick;
 use crate::render::units::{self, TimeScale};
 use crate::report::{RankReport, RankStep, Report, Strip};
@@ -40,8 +42,11 @@ pub(super) fn composition(report: &Report, scale: TimeScale) -> Option<Figure> {
     if rows.iter().all(|(_, step)| step.values[Metric::StepNs].is_none()) {
         return None;
     }
-    let unclassified = rows.iter().any(|(_, step)| step.values.int(Metric::UnclassifiedExposedNs).is_some_and(|ns| ns != 0));
-    let parts: Vec<Metric> = PARTS.into_iter().filter(|&m| m != Metric::UnclassifiedExposedNs || unclassified).collect();
+    let unclassified = rows
+        .iter()
+        .any(|(_, step)| step.values.int(Metric::UnclassifiedExposedNs).is_some_and(|ns| ns != 0));
+    let parts: Vec<Metric> =
+        PARTS.into_iter().filter(|&m| m != Metric::UnclassifiedExposedNs || unclassified).collect();
     let end = bars_end(report, &rows);
     let whole = noun(report).whole;
     let bars = Bars {
@@ -51,12 +56,26 @@ pub(super) fn composition(report: &Report, scale: TimeScale) -> Option<Figure> {
         end: scale.scaled(end),
     };
     let all: usize = report.ranks.iter().map(|rank| rank.steps.len()).sum();
-    let mut caption = format!("What each {} of each rank is made of, in {}; the parts add up exactly", noun(report).one, scale.unit);
+    let mut caption = format!(
+        "What each {} of each rank is made of, in {}; the parts add up exactly",
+        noun(report).one,
+        scale.unit
+    );
     if rows.len() < all {
         caption.push_str(&format!("; {} of {} bars", rows.len(), units::count(all as u64)));
     }
-    let description = report.ranks.iter().take(4).map(|rank| describe(rank, &parts)).collect::<Vec<_>>().join(" ");
-    Some(Figure { caption, description: format!("Stacked bars. {description}"), plot: Plot::Bars(bars) })
+    let description = report
+        .ranks
+        .iter()
+        .take(4)
+        .map(|rank| describe(rank, &parts))
+        .collect::<Vec<_>>()
+        .join(" ");
+    Some(Figure {
+        caption,
+        description: format!("Stacked bars. {description}"),
+        plot: Plot::Bars(bars),
+    })
 }
 
 /// Where the axis of the bars ends: no bar that counts is cut unless it is extreme, and one that is left out squeezes no other.
@@ -65,7 +84,9 @@ fn bars_end(report: &Report, rows: &[(&RankReport, &RankStep)]) -> i64 {
         let steps = rows.iter().map(|(_, step)| step).filter(|step| step.counted || !counted);
         steps.filter_map(|step| step.values.int(Metric::StepNs)).max().unwrap_or(0)
     };
-    let Some(median) = spread(report, Metric::StepNs).map(|s| s.median.as_f64()) else { return longest(false) };
+    let Some(median) = spread(report, Metric::StepNs).map(|s| s.median.as_f64()) else {
+        return longest(false);
+    };
     let reach = |medians: f64| (median * medians).ceil() as i64;
     longest(false).min(longest(true).max(reach(LONG_LEFT_OUT))).min(reach(LONG_COUNTED))
 }
@@ -74,12 +95,24 @@ fn bars_end(report: &Report, rows: &[(&RankReport, &RankStep)]) -> i64 {
 fn describe(rank: &RankReport, parts: &[Metric]) -> String {
     let medians = parts
         .iter()
-        .filter_map(|&metric| Some(format!("{} {}", part(metric).1, units::time(rank.summary.median(metric)?.round() as i64))))
+        .filter_map(|&metric| {
+            Some(format!(
+                "{} {}",
+                part(metric).1,
+                units::time(rank.summary.median(metric)?.round() as i64)
+            ))
+        })
         .collect::<Vec<_>>();
     format!("Rank {}, medians: {}.", rank.rank, medians.join(", "))
 }
 
-fn bar_row(rank: &RankReport, step: &RankStep, parts: &[Metric], scale: TimeScale, whole: bool) -> BarRow {
+fn bar_row(
+    rank: &RankReport,
+    step: &RankStep,
+    parts: &[Metric],
+    scale: TimeScale,
+    whole: bool,
+) -> BarRow {
     let segment = |values: &Values, metric: Metric| {
         let ns = values.int(metric)?;
         Some(Segment { value: scale.scaled(ns.max(0)), text: scale.number(ns) })
@@ -88,7 +121,8 @@ fn bar_row(rank: &RankReport, step: &RankStep, parts: &[Metric], scale: TimeScal
     BarRow {
         group: if whole { String::new() } else { step.name.clone() },
         label: format!("rank {}", rank.rank),
-        segments: measured.and_then(|_| parts.iter().map(|&metric| segment(&step.values, metric)).collect()),
+        segments: measured
+            .and_then(|_| parts.iter().map(|&metric| segment(&step.values, metric)).collect()),
         total: measured.map_or_else(|| "not measured".to_owned(), units::time),
         faint: !step.counted,
     }
@@ -99,22 +133,37 @@ fn bar_rows(report: &Report) -> Vec<(&RankReport, &RankStep)> {
     let steps = aligned_steps(report);
     let ranks = pick(report.ranks.len(), MOST_BARS_OF_ONE, &[]);
     let most_steps = (MOST_BARS / ranks.len().max(1)).max(1);
-    let outliers: Vec<usize> = (0..steps.len()).filter(|&i| steps[i].iter().any(|(_, step)| step.outlier)).collect();
+    let outliers: Vec<usize> =
+        (0..steps.len()).filter(|&i| steps[i].iter().any(|(_, step)| step.outlier)).collect();
     // A single step is the one of the timeline: the first may be an outlier.
-    let median = report.strips.first().and_then(|strip| steps.iter().position(|step| step.iter().any(|(_, s)| s.name == strip.step)));
+    let median = report.strips.first().and_then(|strip| {
+        steps.iter().position(|step| step.iter().any(|(_, s)| s.name == strip.step))
+    });
     let chosen = match median {
         Some(median) if most_steps == 1 && steps.len() > 1 => vec![median],
         _ => pick(steps.len(), most_steps, &outliers),
     };
-    let shown: BTreeSet<u32> = ranks.iter().filter_map(|&rank| report.ranks.get(rank)).map(|rank| rank.rank).collect();
-    chosen.into_iter().flat_map(|step| steps[step].iter().copied()).filter(|(rank, _)| shown.contains(&rank.rank)).collect()
+    let shown: BTreeSet<u32> =
+        ranks.iter().filter_map(|&rank| report.ranks.get(rank)).map(|rank| rank.rank).collect();
+    chosen
+        .into_iter()
+        .flat_map(|step| steps[step].iter().copied())
+        .filter(|(rank, _)| shown.contains(&rank.rank))
+        .collect()
 }
 
 /// When compute, communication and copies ran in a median step.
 pub(super) fn strips(report: &Report) -> Option<Figure> {
-    let shown: Vec<&Strip> = pick(report.strips.len(), MOST_STRIPS, &[]).into_iter().filter_map(|i| report.strips.get(i)).collect();
+    let shown: Vec<&Strip> = pick(report.strips.len(), MOST_STRIPS, &[])
+        .into_iter()
+        .filter_map(|i| report.strips.get(i))
+        .collect();
     let length = shown.iter().map(|strip| strip.step_ns).max().filter(|&ns| ns > 0)?;
-    let lane = |ink, label: &str, spans: &[crate::model::Span]| Lane { ink, label: label.to_owned(), spans: spans.to_vec() };
+    let lane = |ink, label: &str, spans: &[crate::model::Span]| Lane {
+        ink,
+        label: label.to_owned(),
+        spans: spans.to_vec(),
+    };
     let group = |strip: &&Strip| {
         let mut lanes = vec![
             lane(Ink::Compute, "compute", &strip.compute),
@@ -131,9 +180,16 @@ pub(super) fn strips(report: &Report) -> Option<Figure> {
         (false, Some(strip)) => format!("{}, a median step", quoted(&strip.step)),
         _ => "The window".to_owned(),
     };
-    let mut caption = format!("{step}: when compute, communication and copies ran, in {} from the start of each rank's window", scale.unit);
+    let mut caption = format!(
+        "{step}: when compute, communication and copies ran, in {} from the start of each rank's window",
+        scale.unit
+    );
     if shown.len() < report.strips.len() {
-        caption.push_str(&format!("; {} of {} ranks", shown.len(), units::count(report.strips.len() as u64)));
+        caption.push_str(&format!(
+            "; {} of {} ranks",
+            shown.len(),
+            units::count(report.strips.len() as u64)
+        ));
     }
     let description = "Timeline with one lane each for compute, communication and copies per rank; a lighter shade means that only part of that time is covered.";
     let lanes = Lanes { length, scale, groups: shown.iter().map(group).collect() };
@@ -145,23 +201,54 @@ pub(super) fn waits(report: &Report, scale: TimeScale) -> Option<Figure> {
     let counted = |step: usize| report.steps.get(step).is_some_and(|s| s.counted);
     let longest = report.waits.iter().max_by_key(|w| w.wait_ns)?;
     // A step that is left out may hold a wait beside which all others would be invisible.
-    let full = report.waits.iter().filter(|w| counted(w.step)).map(|w| w.wait_ns).max().unwrap_or(longest.wait_ns).max(1);
-    let by_place: BTreeMap<(u32, usize), _> = report.waits.iter().map(|w| ((w.rank, w.step), w)).collect();
+    let full = report
+        .waits
+        .iter()
+        .filter(|w| counted(w.step))
+        .map(|w| w.wait_ns)
+        .max()
+        .unwrap_or(longest.wait_ns)
+        .max(1);
+    let by_place: BTreeMap<(u32, usize), _> =
+        report.waits.iter().map(|w| ((w.rank, w.step), w)).collect();
     let ranks = pick(report.ranks.len(), MOST_HEAT_ROWS, &[]);
-    let outliers: Vec<usize> = (0..report.steps.len()).filter(|&i| report.steps[i].outlier).collect();
+    let outliers: Vec<usize> =
+        (0..report.steps.len()).filter(|&i| report.steps[i].outlier).collect();
     let steps = pick(report.steps.len(), MOST_HEAT_COLUMNS, &outliers);
     let cell = |rank: usize, step: usize| {
         let wait = by_place.get(&(report.ranks.get(rank)?.rank, report.steps.get(step)?.index))?;
-        Some(HeatCell { shade: wait.wait_ns.max(0) as f64 / full as f64, text: scale.number(wait.wait_ns), marked: wait.last_count > 0 })
+        Some(HeatCell {
+            shade: wait.wait_ns.max(0) as f64 / full as f64,
+            text: scale.number(wait.wait_ns),
+            marked: wait.last_count > 0,
+        })
     };
     let heat = Heat {
-        rows: ranks.iter().filter_map(|&rank| report.ranks.get(rank)).map(|r| format!("rank {}", r.rank)).collect(),
-        columns: steps.iter().filter_map(|&step| report.steps.get(step)).map(|s| s.name.clone()).collect(),
-        cells: ranks.iter().map(|&rank| steps.iter().map(|&step| cell(rank, step)).collect()).collect(),
-        full: format!("waits {}{}", units::time(full), if longest.wait_ns > full { " or longer" } else { "" }),
+        rows: ranks
+            .iter()
+            .filter_map(|&rank| report.ranks.get(rank))
+            .map(|r| format!("rank {}", r.rank))
+            .collect(),
+        columns: steps
+            .iter()
+            .filter_map(|&step| report.steps.get(step))
+            .map(|s| s.name.clone())
+            .collect(),
+        cells: ranks
+            .iter()
+            .map(|&rank| steps.iter().map(|&step| cell(rank, step)).collect())
+            .collect(),
+        full: format!(
+            "waits {}{}",
+            units::time(full),
+            if longest.wait_ns > full { " or longer" } else { "" }
+        ),
         marked: "arrived last at least once".to_owned(),
     };
-    let mut caption = format!("Waiting time by rank and step, in {}: the stronger the colour, the longer", scale.unit);
+    let mut caption = format!(
+        "Waiting time by rank and step, in {}: the stronger the colour, the longer",
+        scale.unit
+    );
     if ranks.len() < report.ranks.len() || steps.len() < report.steps.len() {
         caption.push_str(&format!(
             "; {} of {} ranks, {} of {} steps",
@@ -171,7 +258,11 @@ pub(super) fn waits(report: &Report, scale: TimeScale) -> Option<Figure> {
             units::count(report.steps.len() as u64)
         ));
     }
-    let description = format!("Grid of waiting times. The longest wait is {} on rank {}.", units::time(longest.wait_ns), longest.rank);
+    let description = format!(
+        "Grid of waiting times. The longest wait is {} on rank {}.",
+        units::time(longest.wait_ns),
+        longest.rank
+    );
     Some(Figure { caption, description, plot: Plot::Heat(heat) })
 }
 
@@ -181,8 +272,13 @@ pub(super) fn bandwidth(report: &Report) -> Option<Figure> {
     type Key<'a> = (&'a str, Option<&'a str>);
     let mut curves: BTreeMap<Key, Vec<(f64, f64)>> = BTreeMap::new();
     for group in &report.collectives {
-        if let (Some(bytes), Some(gbs)) = (group.bytes.filter(|&b| b > 0), group.busbw_gbs.filter(|&v| v > 0.0)) {
-            curves.entry((&group.op, group.comm_id.as_deref())).or_default().push((bytes as f64, gbs));
+        if let (Some(bytes), Some(gbs)) =
+            (group.bytes.filter(|&b| b > 0), group.busbw_gbs.filter(|&v| v > 0.0))
+        {
+            curves
+                .entry((&group.op, group.comm_id.as_deref()))
+                .or_default()
+                .push((bytes as f64, gbs));
         }
     }
     if curves.values().all(|points| points.iter().all(|point| point.0 == points[0].0)) {
@@ -195,7 +291,9 @@ pub(super) fn bandwidth(report: &Report) -> Option<Figure> {
             let mut points = points.clone();
             points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
             let name = match comm {
-                Some(id) if communicators(op) > 1 => format!("{op} on {}", crate::text::shorten(id, 11)),
+                Some(id) if communicators(op) > 1 => {
+                    format!("{op} on {}", crate::text::shorten(id, 11))
+                }
                 _ => (*op).to_owned(),
             };
             Curve { name, points }
@@ -217,5 +315,9 @@ pub(super) fn bandwidth(report: &Report) -> Option<Figure> {
         caption.push_str(&format!("; {} of {} curves", drawn.len(), units::count(all as u64)));
     }
     let plot = LogLog { x: "message size".to_owned(), y: "busbw, GB/s".to_owned(), curves: drawn };
-    Some(Figure { caption, description: format!("Bandwidth curves; the best is {}.", units::bandwidth(best)), plot: Plot::LogLog(plot) })
+    Some(Figure {
+        caption,
+        description: format!("Bandwidth curves; the best is {}.", units::bandwidth(best)),
+        plot: Plot::LogLog(plot),
+    })
 }

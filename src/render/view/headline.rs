@@ -33,13 +33,20 @@ pub(super) fn facts(report: &Report) -> Vec<String> {
     let mut facts = Vec::new();
     let ranks = report.ranks.len();
     facts.push(match report.summary.world_size {
-        Some(world) if world as usize > ranks => format!("{} of {} ranks", count(ranks as u64), count(u64::from(world))),
+        Some(world) if world as usize > ranks => {
+            format!("{} of {} ranks", count(ranks as u64), count(u64::from(world)))
+        }
         _ => plural(ranks, "rank"),
     });
     facts.push(match (noun(report).whole, report.steps.first(), report.steps.last()) {
         (true, ..) => "whole capture as one window".to_owned(),
         (_, Some(first), Some(last)) if report.steps.len() > 1 => {
-            format!("{} {} to {}", plural(report.steps.len(), "step"), quoted(&first.name), quoted(&last.name))
+            format!(
+                "{} {} to {}",
+                plural(report.steps.len(), "step"),
+                quoted(&first.name),
+                quoted(&last.name)
+            )
         }
         (_, Some(only), _) => format!("1 step {}", quoted(&only.name)),
         _ => "no steps".to_owned(),
@@ -52,11 +59,13 @@ pub(super) fn facts(report: &Report) -> Vec<String> {
         });
     }
     facts.extend(gpus::census(&report.ranks));
-    let hosts: BTreeSet<&str> = report.ranks.iter().filter_map(|rank| rank.hostname.as_deref()).collect();
+    let hosts: BTreeSet<&str> =
+        report.ranks.iter().filter_map(|rank| rank.hostname.as_deref()).collect();
     if hosts.len() > 1 {
         facts.push(plural(hosts.len(), "host"));
     }
-    let versions: BTreeSet<&str> = report.inputs.iter().filter_map(|input| input.nsys_version.as_deref()).collect();
+    let versions: BTreeSet<&str> =
+        report.inputs.iter().filter_map(|input| input.nsys_version.as_deref()).collect();
     if !versions.is_empty() {
         facts.push(format!("nsys {}", versions.into_iter().collect::<Vec<_>>().join(", ")));
     }
@@ -73,7 +82,11 @@ pub(super) fn sentences(report: &Report) -> Vec<String> {
         sentences.push(whole_capture(report, step));
         sentences.push(communication(report));
     } else {
-        sentences.push(format!("A step takes {}. {}", ns(step.median.as_f64()), communication(report)));
+        sentences.push(format!(
+            "A step takes {}. {}",
+            ns(step.median.as_f64()),
+            communication(report)
+        ));
     }
     sentences.extend(rest(report));
     sentences.extend(steps_behind_it(report, step));
@@ -90,20 +103,30 @@ fn median(report: &Report, metric: Metric) -> Option<f64> {
 }
 
 fn nothing_measured(report: &Report) -> String {
-    let reason = report.ranks.iter().flat_map(|rank| &rank.steps).find_map(|step| step.reason.as_deref());
+    let reason =
+        report.ranks.iter().flat_map(|rank| &rank.steps).find_map(|step| step.reason.as_deref());
     match reason {
-        Some(reason) => format!("No {} could be measured: {}.", noun(report).one, reason.trim_end_matches('.')),
-        None => format!("No {} could be measured on all ranks; the warnings say why.", noun(report).one),
+        Some(reason) => {
+            format!("No {} could be measured: {}.", noun(report).one, reason.trim_end_matches('.'))
+        }
+        None => {
+            format!("No {} could be measured on all ranks; the warnings say why.", noun(report).one)
+        }
     }
 }
 
 fn whole_capture(report: &Report, step: Spread) -> String {
     let start = match report.settings.step_pattern_source.as_str() {
         "no NVTX ranges" => "The capture has no NVTX ranges, so steps are unknown: the",
-        "only NCCL's own NVTX ranges" => "The capture has no NVTX ranges but NCCL's own, so steps are unknown: the",
+        "only NCCL's own NVTX ranges" => {
+            "The capture has no NVTX ranges but NCCL's own, so steps are unknown: the"
+        }
         _ => "The",
     };
-    format!("{start} whole capture of {}, first to last GPU operation, is one window.", ns(step.median.as_f64()))
+    format!(
+        "{start} whole capture of {}, first to last GPU operation, is one window.",
+        ns(step.median.as_f64())
+    )
 }
 
 /// How much is communication and how much of it shows.
@@ -113,12 +136,16 @@ fn communication(report: &Report) -> String {
         return format!("Communication was not measured in this {one}.");
     };
     let took = ns(comm.median.as_f64());
-    let unclassified = spread(report, Metric::UnclassifiedNs).map(|s| s.median.as_f64()).filter(|&v| v > 0.0);
+    let unclassified =
+        spread(report, Metric::UnclassifiedNs).map(|s| s.median.as_f64()).filter(|&v| v > 0.0);
     let Some(share) = median(report, Metric::CommFraction) else {
         return match unclassified {
             Some(graphs) => {
-                let known =
-                    if comm.max.as_f64() == 0.0 { "no communication runs".to_owned() } else { format!("communication takes {took}") };
+                let known = if comm.max.as_f64() == 0.0 {
+                    "no communication runs".to_owned()
+                } else {
+                    format!("communication takes {took}")
+                };
                 format!(
                     "How much of it is communication is unknown: for {} CUDA graphs run that were captured as one row each. Outside them {known}.",
                     ns(graphs)
@@ -132,17 +159,26 @@ fn communication(report: &Report) -> String {
         return format!("No communication runs in it{alone}.");
     }
     if comm.median.as_f64() == 0.0 {
-        return format!("Most {one}s are without communication; at most it takes {}.", ns(comm.max.as_f64()));
+        return format!(
+            "Most {one}s are without communication; at most it takes {}.",
+            ns(comm.max.as_f64())
+        );
     }
     let start = format!("Communication is {} of it ({took})", percent(share));
-    let (overlap, exposed) = (spread(report, Metric::OverlapNs), spread(report, Metric::ExposedCommNs));
+    let (overlap, exposed) =
+        (spread(report, Metric::OverlapNs), spread(report, Metric::ExposedCommNs));
     match (overlap, exposed) {
-        (Some(overlap), _) if overlap.max.as_f64() == 0.0 => format!("{start}, all of it exposed: no compute runs beside it."),
-        (_, Some(exposed)) if exposed.max.as_f64() == 0.0 => format!("{start}, all of it hidden behind compute."),
+        (Some(overlap), _) if overlap.max.as_f64() == 0.0 => {
+            format!("{start}, all of it exposed: no compute runs beside it.")
+        }
+        (_, Some(exposed)) if exposed.max.as_f64() == 0.0 => {
+            format!("{start}, all of it hidden behind compute.")
+        }
         (_, Some(exposed)) => {
-            let of_step = median(report, Metric::ExposedCommFraction).map_or(String::new(), |s| format!(" ({} of the {one})", percent(s)));
-            let beside =
-                median(report, Metric::OverlapFraction).map_or(String::new(), |s| format!(" {} of that runs beside compute;", percent(s)));
+            let of_step = median(report, Metric::ExposedCommFraction)
+                .map_or(String::new(), |s| format!(" ({} of the {one})", percent(s)));
+            let beside = median(report, Metric::OverlapFraction)
+                .map_or(String::new(), |s| format!(" {} of that runs beside compute;", percent(s)));
             format!("{start};{beside} {}{of_step} is exposed.", ns(exposed.median.as_f64()))
         }
         _ => format!("{start}."),
@@ -162,15 +198,22 @@ fn rest(report: &Report) -> Option<String> {
     if let Some(idle) = share(Metric::IdleNs, Metric::IdleFraction) {
         parts.push(format!("idle {idle}"));
     }
-    if let (Some(time), Some(copies), Some(size)) =
-        (median(report, Metric::DtodNs), median(report, Metric::DtodCount), median(report, Metric::DtodBytes))
-    {
+    if let (Some(time), Some(copies), Some(size)) = (
+        median(report, Metric::DtodNs),
+        median(report, Metric::DtodCount),
+        median(report, Metric::DtodBytes),
+    ) {
         parts.push(if copies == 0.0 {
             "no copies on the device".to_owned()
         } else {
             let copies = copies.round() as usize;
             let noun = if copies == 1 { "copy" } else { "copies" };
-            format!("copies on the device {} ({} {noun}, {})", ns(time), count(copies as u64), bytes(size.round() as u64))
+            format!(
+                "copies on the device {} ({} {noun}, {})",
+                ns(time),
+                count(copies as u64),
+                bytes(size.round() as u64)
+            )
         });
     }
     if let Some(exposed) = median(report, Metric::ExposedCopyNs).filter(|&v| v > 0.0) {
@@ -189,13 +232,21 @@ fn steps_behind_it(report: &Report, step: Spread) -> Vec<String> {
     let slowest = if report.ranks.len() > 1 { " of the slowest rank" } else { "" };
     if counted > 1 {
         let (low, high) = (ns(step.min.as_f64()), ns(step.max.as_f64()));
-        let spread = if low == high { "hardly varies".to_owned() } else { format!("lies between {low} and {high}") };
-        sentences.push(format!("Medians of {}; the step time{slowest} {spread}.", plural(counted, "step")));
+        let spread = if low == high {
+            "hardly varies".to_owned()
+        } else {
+            format!("lies between {low} and {high}")
+        };
+        sentences.push(format!(
+            "Medians of {}; the step time{slowest} {spread}.",
+            plural(counted, "step")
+        ));
     } else {
         sentences.push("It is a single step: nothing is known about the spread.".to_owned());
     }
     for left_out in report.steps.iter().filter(|step| step.outlier && !step.counted) {
-        let took = left_out.values.f64(Metric::StepNs).map_or(String::new(), |v| format!(" ({})", ns(v)));
+        let took =
+            left_out.values.f64(Metric::StepNs).map_or(String::new(), |v| format!(" ({})", ns(v)));
         sentences.push(format!(
             "The first captured step, {}{took}, is an outlier and left out of the medians; --keep-first keeps it.",
             quoted(&left_out.name)
@@ -204,7 +255,10 @@ fn steps_behind_it(report: &Report, step: Spread) -> Vec<String> {
     let everywhere = report.steps.len();
     let found = super::aligned_steps(report).len();
     if found > everywhere {
-        sentences.push(format!("{} not measured on every rank and left out of the run's figures.", are(found - everywhere, "step")));
+        sentences.push(format!(
+            "{} not measured on every rank and left out of the run's figures.",
+            are(found - everywhere, "step")
+        ));
     }
     sentences
 }
@@ -218,5 +272,9 @@ fn missing_ranks(report: &Report) -> Option<String> {
     let ranks = report.ranks.len();
     let world = report.summary.world_size.filter(|&world| world as usize > ranks)?;
     let why = if report.settings.ranks.is_some() { "--ranks chose" } else { "The report has" };
-    Some(format!("{why} {} of the run's {} ranks; what the others do is unknown.", count(ranks as u64), count(u64::from(world))))
+    Some(format!(
+        "{why} {} of the run's {} ranks; what the others do is unknown.",
+        count(ranks as u64),
+        count(u64::from(world))
+    ))
 }

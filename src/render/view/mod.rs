@@ -24,14 +24,22 @@ pub fn document(report: &Report) -> Document {
         figures::strips(report).map(Block::Figure),
         Some(Block::Details(tables::rank_steps(report, scale))),
     ];
-    let waits = vec![tables::waits(report, scale).map(Block::Table), figures::waits(report, scale).map(Block::Figure)];
+    let waits = vec![
+        tables::waits(report, scale).map(Block::Table),
+        figures::waits(report, scale).map(Block::Figure),
+    ];
     let collectives = vec![
         tables::collectives(report).map(Block::Table),
         notes::no_bandwidth(report).map(Block::Text),
         figures::bandwidth(report).map(Block::Figure),
     ];
     let kernels = vec![
-        tables::kernels("Communication kernels, all ranks, inside the windows", &report.kernels.comm, 0).map(Block::Table),
+        tables::kernels(
+            "Communication kernels, all ranks, inside the windows",
+            &report.kernels.comm,
+            0,
+        )
+        .map(Block::Table),
         tables::kernels(
             "Compute kernels with most time, all ranks, inside the windows",
             &report.kernels.compute,
@@ -42,7 +50,10 @@ pub fn document(report: &Report) -> Document {
     let capture = vec![
         Some(Block::Table(tables::identity(report))),
         Some(Block::Table(tables::inputs(report))),
-        tables::settings(report.inputs.iter().map(|input| (input.path.as_str(), &input.capture.settings))).map(Block::Table),
+        tables::settings(
+            report.inputs.iter().map(|input| (input.path.as_str(), &input.capture.settings)),
+        )
+        .map(Block::Table),
     ];
     let sections = [
         ("Ranks", vec![Some(Block::Table(tables::ranks(report, scale)))]),
@@ -75,7 +86,13 @@ pub fn document(report: &Report) -> Document {
 /// One scale for every time in the tables of a run, so that columns compare: that of its median step.
 fn table_scale(report: &Report) -> TimeScale {
     let run = spread(report, Metric::StepNs).and_then(|s| s.median.as_int());
-    let steps = || report.ranks.iter().flat_map(|rank| &rank.steps).filter_map(|step| step.values.int(Metric::StepNs));
+    let steps = || {
+        report
+            .ranks
+            .iter()
+            .flat_map(|rank| &rank.steps)
+            .filter_map(|step| step.values.int(Metric::StepNs))
+    };
     match run {
         Some(median) => TimeScale::of([median]),
         None => TimeScale::of(steps()),

@@ -23,7 +23,8 @@ pub(in crate::render) fn findings(findings: &[Finding]) -> Vec<Note> {
             Severity::Info => Level::Info,
         },
         text: finding.title.clone(),
-        evidence: (!finding.evidence.is_empty()).then(|| format!("{}.", evidence(&finding.evidence))),
+        evidence: (!finding.evidence.is_empty())
+            .then(|| format!("{}.", evidence(&finding.evidence))),
         advice: finding.advice.clone(),
     };
     findings.iter().map(note).collect()
@@ -36,7 +37,9 @@ const SAID: [&str; 2] = ["first-step-left-out", "captured-apart"];
 pub(in crate::render) fn warnings(warnings: &[Warning]) -> Vec<Note> {
     let mut kinds: Vec<(&Warning, Vec<&str>)> = Vec::new();
     for warning in warnings.iter().filter(|warning| !SAID.contains(&warning.code.as_str())) {
-        let same = kinds.iter_mut().find(|(w, _)| w.code == warning.code && w.message == warning.message && w.hint == warning.hint);
+        let same = kinds.iter_mut().find(|(w, _)| {
+            w.code == warning.code && w.message == warning.message && w.hint == warning.hint
+        });
         match same {
             Some((_, reports)) => reports.extend(warning.report.as_deref()),
             None => kinds.push((warning, warning.report.as_deref().into_iter().collect())),
@@ -57,7 +60,10 @@ pub(in crate::render) fn warnings(warnings: &[Warning]) -> Vec<Note> {
         }
     }
     for (code, seen) in of_code.into_iter().filter(|(_, seen)| *seen > SAME_WARNINGS) {
-        let text = format!("{} more of the kind “{code}”; JSON has all.", units::count((seen - SAME_WARNINGS) as u64));
+        let text = format!(
+            "{} more of the kind “{code}”; JSON has all.",
+            units::count((seen - SAME_WARNINGS) as u64)
+        );
         notes.push(Note { level: Level::Info, text, evidence: None, advice: None });
     }
     notes
@@ -69,7 +75,9 @@ fn named(reports: &[&str]) -> String {
         [] => String::new(),
         [one] => format!(" ({one})"),
         [one, two] => format!(" ({one}, {two})"),
-        [one, two, rest @ ..] => format!(" ({one}, {two} and {} more)", units::count(rest.len() as u64)),
+        [one, two, rest @ ..] => {
+            format!(" ({one}, {two} and {} more)", units::count(rest.len() as u64))
+        }
     }
 }
 
@@ -111,10 +119,15 @@ const ENDINGS: [(&str, Print, bool); 10] = [
 ];
 
 fn fact(name: &str, value: &Value) -> String {
-    let (stem, each) = name.strip_suffix("_per_step").map_or((name, ""), |stem| (stem, " per step"));
-    let ending = ENDINGS.iter().find(|(ending, ..)| stem.strip_suffix(ending).is_some_and(|rest| rest.is_empty() || rest.ends_with('_')));
+    let (stem, each) =
+        name.strip_suffix("_per_step").map_or((name, ""), |stem| (stem, " per step"));
+    let ending = ENDINGS.iter().find(|(ending, ..)| {
+        stem.strip_suffix(ending).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
+    });
     let (stem, print) = match ending {
-        Some((ending, print, true)) => (stem.strip_suffix(ending).unwrap_or(stem).trim_end_matches('_'), *print),
+        Some((ending, print, true)) => {
+            (stem.strip_suffix(ending).unwrap_or(stem).trim_end_matches('_'), *print)
+        }
         Some((_, print, false)) => (stem, *print),
         None => (stem, plain as Print),
     };
@@ -127,21 +140,37 @@ fn value_text(value: &Value, unit: Print) -> String {
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
         Value::Number(n) => n.as_f64().map_or_else(|| n.to_string(), unit),
         Value::String(text) => text.clone(),
-        Value::Array(values) => values.iter().map(|v| value_text(v, unit)).collect::<Vec<_>>().join(", "),
+        Value::Array(values) => {
+            values.iter().map(|v| value_text(v, unit)).collect::<Vec<_>>().join(", ")
+        }
         Value::Object(facts) => {
-            format!("({})", facts.iter().map(|(name, v)| format!("{name}: {}", value_text(v, unit))).collect::<Vec<_>>().join(", "))
+            format!(
+                "({})",
+                facts
+                    .iter()
+                    .map(|(name, v)| format!("{name}: {}", value_text(v, unit)))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )
         }
     }
 }
 
 fn plain(value: f64) -> String {
-    if value.fract() == 0.0 && (0.0..1e15).contains(&value) { units::count(value as u64) } else { format!("{value}") }
+    if value.fract() == 0.0 && (0.0..1e15).contains(&value) {
+        units::count(value as u64)
+    } else {
+        format!("{value}")
+    }
 }
 
 /// Why collectives have no bandwidth, if none has one.
 pub(super) fn no_bandwidth(report: &Report) -> Option<String> {
-    let unknown =
-        !report.collectives.is_empty() && report.collectives.iter().all(|group| group.busbw_gbs.is_none() && group.bytes.is_none());
+    let unknown = !report.collectives.is_empty()
+        && report
+            .collectives
+            .iter()
+            .all(|group| group.busbw_gbs.is_none() && group.bytes.is_none());
     unknown.then(|| {
         "Bandwidth is not known: the capture has no message sizes. Export with --include-json true where NCCL's ranges carry payloads, \
          or give --inspector."
@@ -154,16 +183,25 @@ pub(super) fn method(report: &Report) -> Vec<String> {
     let settings = &report.settings;
     let mut sentences = Vec::new();
     if noun(report).whole {
-        sentences.push(format!("One window per rank, from its first to its last GPU operation ({}).", settings.step_pattern_source));
+        sentences.push(format!(
+            "One window per rank, from its first to its last GPU operation ({}).",
+            settings.step_pattern_source
+        ));
     } else {
         let window = if settings.window == "cpu" {
             "a window is the NVTX range on the CPU"
         } else {
             "a window runs from the first GPU operation that the step launched to the first of the next"
         };
-        let what =
-            if settings.step_pattern_source == "--step-kernel" { "kernels whose name matches start a step:" } else { "ranges that match" };
-        sentences.push(format!("Steps: {what} {} ({}); {window}.", settings.step_pattern, settings.step_pattern_source));
+        let what = if settings.step_pattern_source == "--step-kernel" {
+            "kernels whose name matches start a step:"
+        } else {
+            "ranges that match"
+        };
+        sentences.push(format!(
+            "Steps: {what} {} ({}); {window}.",
+            settings.step_pattern, settings.step_pattern_source
+        ));
     }
     if settings.skip > 0 {
         sentences.push(format!(
@@ -186,8 +224,14 @@ pub(super) fn method(report: &Report) -> Vec<String> {
 
 /// The terms that the tables of this report use.
 pub(super) fn definitions(report: &Report) -> Vec<(String, String)> {
-    let mut metrics =
-        vec![Metric::CommNs, Metric::ExposedCommNs, Metric::OverlapFraction, Metric::ComputeNs, Metric::DtodNs, Metric::ExposedCopyNs];
+    let mut metrics = vec![
+        Metric::CommNs,
+        Metric::ExposedCommNs,
+        Metric::OverlapFraction,
+        Metric::ComputeNs,
+        Metric::DtodNs,
+        Metric::ExposedCopyNs,
+    ];
     if report.summary.values.median(Metric::UnclassifiedNs).is_some_and(|v| v > 0.0) {
         metrics.push(Metric::UnclassifiedNs);
     }
@@ -215,7 +259,10 @@ pub(super) fn definitions(report: &Report) -> Vec<(String, String)> {
                 "waits",
                 "a rank's own duration in a collective minus the transfer; a rank that waits little is the one others wait for. In Send/Recv, Broadcast and Reduce, which ranks do not leave together, the time from its arrival to the last one on aligned clocks.",
             ),
-            ("last, first", "at how many of the collectives whose order of arrival is clear the rank arrived last, or first."),
+            (
+                "last, first",
+                "at how many of the collectives whose order of arrival is clear the rank arrived last, or first.",
+            ),
             (
                 "algbw, busbw",
                 "algbw = S / transfer in GB/s, busbw = algbw x factor: AllReduce 2(n-1)/n; AllGather, ReduceScatter, AllToAll, Gather, Scatter (n-1)/n with S = size x n; others 1; n ranks of the communicator.",

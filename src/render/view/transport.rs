@@ -11,7 +11,9 @@ const MOST_ROWS: usize = super::tables::MOST_ROWS;
 /// A sentence on the logs, then the connections, communicators and algorithms.
 pub(super) fn blocks(transport: &Transport) -> Vec<Block> {
     let tables = [pairs(transport), communicators(transport), algorithms(transport)];
-    std::iter::once(Block::Text(sources(transport))).chain(tables.into_iter().flatten().map(Block::Table)).collect()
+    std::iter::once(Block::Text(sources(transport)))
+        .chain(tables.into_iter().flatten().map(Block::Table))
+        .collect()
 }
 
 /// What was read, and how much of it was readable.
@@ -26,8 +28,16 @@ fn sources(transport: &Transport) -> String {
     let messages: u64 = transport.logs.iter().fold(0, |sum, log| sum.saturating_add(log.messages));
     let torn: u64 = transport.logs.iter().fold(0, |sum, log| sum.saturating_add(log.torn));
     if !transport.logs.is_empty() {
-        let torn = if torn > 0 { format!(" ({} more broke off)", units::count(torn)) } else { String::new() };
-        parts.push(format!("{} with {} messages{torn}", units::plural(transport.logs.len(), "log"), units::count(messages)));
+        let torn = if torn > 0 {
+            format!(" ({} more broke off)", units::count(torn))
+        } else {
+            String::new()
+        };
+        parts.push(format!(
+            "{} with {} messages{torn}",
+            units::plural(transport.logs.len(), "log"),
+            units::count(messages)
+        ));
     }
     parts.push(match &transport.topology {
         Some(path) => format!("topology {path}"),
@@ -48,8 +58,11 @@ fn pairs(transport: &Transport) -> Option<Table> {
             .rank(1),
         Column::count("channels", pairs.iter().map(|p| Some(p.channels as u64))).rank(2),
         Column::text("same host", pairs.iter().map(|p| maybe(p.same_host))).rank(4),
-        Column::text("GDRDMA", pairs.iter().map(|p| maybe(p.gdrdma))).help("whether network card and GPU exchange data directly").rank(3),
-        Column::text("communicator", pairs.iter().map(|p| p.comm_id.clone().unwrap_or_default())).rank(5),
+        Column::text("GDRDMA", pairs.iter().map(|p| maybe(p.gdrdma)))
+            .help("whether network card and GPU exchange data directly")
+            .rank(3),
+        Column::text("communicator", pairs.iter().map(|p| p.comm_id.clone().unwrap_or_default()))
+            .rank(5),
     ];
     listed("Connections between ranks", columns, transport.pairs.len() - pairs.len())
 }
@@ -57,12 +70,18 @@ fn pairs(transport: &Transport) -> Option<Table> {
 /// One row a communicator.
 fn communicators(transport: &Transport) -> Option<Table> {
     let list = &transport.communicators[..transport.communicators.len().min(MOST_ROWS)];
-    let channels = |channels: &[u32]| channels.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let channels =
+        |channels: &[u32]| channels.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     let columns = vec![
-        Column::text("communicator", list.iter().map(|c| c.comm_id.clone().unwrap_or_else(|| "unnamed".to_owned()))),
+        Column::text(
+            "communicator",
+            list.iter().map(|c| c.comm_id.clone().unwrap_or_else(|| "unnamed".to_owned())),
+        ),
         Column::count("ranks", list.iter().map(|c| Some(u64::from(c.n_ranks)))),
         Column::text("seen in logs", list.iter().map(|c| units::rank_list(&c.ranks_seen))).rank(2),
-        Column::count("nodes", list.iter().map(|c| c.nodes.map(u64::from))).help("as NCCL sees them").rank(1),
+        Column::count("nodes", list.iter().map(|c| c.nodes.map(u64::from)))
+            .help("as NCCL sees them")
+            .rank(1),
         Column::text("channels", list.iter().map(|c| channels(&c.channels))).rank(3),
     ];
     listed("Communicators", columns, transport.communicators.len() - list.len())
@@ -72,20 +91,32 @@ fn communicators(transport: &Transport) -> Option<Table> {
 fn algorithms(transport: &Transport) -> Option<Table> {
     let list = &transport.algorithms[..transport.algorithms.len().min(MOST_ROWS)];
     let columns = vec![
-        Column::text("operation", list.iter().map(|a| a.op.clone().unwrap_or_else(|| "unnamed".to_owned()))),
+        Column::text(
+            "operation",
+            list.iter().map(|a| a.op.clone().unwrap_or_else(|| "unnamed".to_owned())),
+        ),
         Column::text("algorithm", list.iter().map(|a| a.algorithm.as_str())),
-        Column::text("protocol", list.iter().map(|a| a.protocol.clone().unwrap_or_default())).rank(1),
+        Column::text("protocol", list.iter().map(|a| a.protocol.clone().unwrap_or_default()))
+            .rank(1),
         Column::bytes("smallest", list.iter().map(|a| Some(a.min_bytes))).rank(2),
         Column::bytes("largest", list.iter().map(|a| Some(a.max_bytes))).rank(2),
         Column::count("channels", list.iter().map(|a| a.channels.map(u64::from))).rank(3),
         Column::count("calls", list.iter().map(|a| Some(a.count))).rank(1),
     ];
-    listed("Algorithms and protocols that NCCL chose", columns, transport.algorithms.len() - list.len())
+    listed(
+        "Algorithms and protocols that NCCL chose",
+        columns,
+        transport.algorithms.len() - list.len(),
+    )
 }
 
 /// The table unless it is empty, with a sentence about rows that were left out.
 fn listed(caption: &str, columns: Vec<Column>, omitted: usize) -> Option<Table> {
     let table = Table::new(caption, columns).without_blank_columns();
-    let table = if omitted > 0 { table.with_note(format!("{} are in JSON.", units::plural(omitted, "more row"))) } else { table };
+    let table = if omitted > 0 {
+        table.with_note(format!("{} are in JSON.", units::plural(omitted, "more row")))
+    } else {
+        table
+    };
     (!table.is_empty()).then_some(table)
 }
