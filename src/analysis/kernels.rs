@@ -40,9 +40,9 @@ impl KernelTimes {
     }
 
     /// Adds what another part of the work gathered.
-    pub fn merge(&mut self, other: KernelTimes) {
-        for (key, mut durations) in other.0 {
-            self.0.entry(key).or_default().append(&mut durations);
+    pub fn merge(&mut self, other: &KernelTimes) {
+        for (key, durations) in &other.0 {
+            self.0.entry(key.clone()).or_default().extend_from_slice(durations);
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::model::metric::Summary;
 use crate::model::{Metric, Num, Values};
-use crate::report::{RankReport, RankStep, RunStep};
+use crate::report::{RankStep, RunStep};
 use crate::stats;
 use crate::steps::Step;
 use crate::warning::Warning;
@@ -86,7 +86,7 @@ pub fn keys(steps: &[RankStep]) -> Vec<StepKey> {
 
 /// The steps of the run, in the order in which they first occur, with the index of each on every rank.
 #[derive(Debug, Default)]
-pub struct Run {
+pub struct RunSteps {
     /// Finished steps.
     pub steps: Vec<RunStep>,
     /// For each step, its index on every rank (in the order of ranks).
@@ -95,20 +95,37 @@ pub struct Run {
     pub warnings: Vec<Warning>,
 }
 
+impl RunSteps {
+    /// Of the steps that count the one of lower-median length; of equals the first.
+    pub fn median_step(&self) -> Option<usize> {
+        let mut counted: Vec<(Option<i64>, usize)> = self
+            .steps
+            .iter()
+            .filter(|s| s.counted)
+            .map(|s| (s.values.int(Metric::StepNs), s.index))
+            .collect();
+        counted.sort_unstable();
+        counted.get(counted.len().saturating_sub(1) / 2).map(|(_, step)| *step)
+    }
+}
+
+/// A rank's number and its steps.
+pub type RankSteps<'a> = (u32, &'a [RankStep]);
+
 /// Matches the steps of all ranks by name and occurrence; one that a rank lacks is named and left out.
-pub fn run_steps(ranks: &[RankReport], skipped: usize, keep_first: bool) -> Run {
+pub fn run_steps(ranks: &[RankSteps<'_>], skipped: usize, keep_first: bool) -> RunSteps {
     let mut by_key: HashMap<StepKey, Vec<Option<usize>>> = HashMap::new();
     let mut order: Vec<StepKey> = Vec::new();
-    for (r, rank) in ranks.iter().enumerate() {
-        for (i, key) in keys(&rank.steps).into_iter().enumerate() {
+    for (r, (_, steps)) in ranks.iter().enumerate() {
+        for (i, key) in keys(steps).into_iter().enumerate() {
             let members = by_key.entry(key.clone()).or_insert_with(|| {
                 order.push(key);
                 vec![None; ranks.len()]
             });
-            members[r] = rank.steps[i].values.int(Metric::StepNs).map(|_| i);
+            members[r] = steps[i].values.int(Metric::StepNs).map(|_| i);
         }
     }
-    let mut run = Run::default();
+    let mut run = RunSteps::default();
     let mut absent: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for key in &order {
         let members = &by_key[key];
@@ -119,9 +136,9 @@ pub fn run_steps(ranks: &[RankReport], skipped: usize, keep_first: bool) -> Run 
                 .iter()
                 .zip(&found)
                 .max_by_key(|(rank, i)| {
-                    (rank.steps[**i].values.int(Metric::StepNs), std::cmp::Reverse(rank.rank))
+                    (rank.1[**i].values.int(Metric::StepNs), std::cmp::Reverse(rank.0))
                 })
-                .map(|(rank, _)| rank.rank);
+                .map(|(rank, _)| rank.0);
             let (index, name) = (run.steps.len(), key.0.clone());
             run.steps.push(RunStep {
                 index,
@@ -134,7 +151,7 @@ pub fn run_steps(ranks: &[RankReport], skipped: usize, keep_first: bool) -> Run 
             run.members.push(found);
         } else {
             let lacking = ranks.iter().zip(members).filter(|(_, member)| member.is_none());
-            lacking.for_each(|(rank, _)| absent.entry(rank.rank).or_default().push(key.0.clone()));
+            lacking.for_each(|(rank, _)| absent.entry(rank.0).or_default().push(key.0.clone()));
         }
     }
     let times: Vec<Option<i64>> = run.steps.iter().map(|s| s.values.int(Metric::StepNs)).collect();
@@ -163,10 +180,10 @@ fn absent_warning(rank: u32, steps: &[String]) -> Warning {
 }
 
 /// `step_ns`: the slowest rank's; every other number: the mean over ranks; ratios: of those two.
-fn run_values(ranks: &[RankReport], members: &[usize]) -> Values {
+fn run_values(ranks: &[RankSteps<'_>], members: &[usize]) -> Values {
     let mut values = Values::unmeasured();
     let of = |metric: Metric| -> Option<Vec<i64>> {
-        ranks.iter().zip(members).map(|(rank, &i)| rank.steps[i].values.int(metric)).collect()
+        ranks.iter().zip(members).map(|(rank, &i)| rank.1[i].values.int(metric)).collect()
     };
     for &metric in Metric::ALL {
         if metric.ratio_of().is_some() || metric == Metric::StartNs {
@@ -184,7 +201,7 @@ fn run_values(ranks: &[RankReport], members: &[usize]) -> Values {
     if ranks
         .iter()
         .zip(members)
-        .all(|(rank, &i)| rank.steps[i].values.int(Metric::UnclassifiedNs) == Some(0))
+        .all(|(rank, &i)| rank.1[i].values.int(Metric::UnclassifiedNs) == Some(0))
     {
         values.set_ratios();
     }
@@ -228,9 +245,12 @@ mod tests {
                 reason: None,
                 values,
             }];
-            crate::report::tests_support::rank(number, steps)
+            (number, steps)
         };
-        let run = run_steps(&[rank(0, 100, 21), rank(1, 120, 30)], 0, false);
+        let ranks = [rank(0, 100, 21), rank(1, 120, 30)];
+        let ranks: Vec<RankSteps<'_>> =
+            ranks.iter().map(|(rank, s)| (*rank, s.as_slice())).collect();
+        let run = run_steps(&ranks, 0, false);
         assert_eq!(run.steps[0].slowest_rank, Some(1));
         assert_eq!(run.steps[0].values.int(Metric::StepNs), Some(120));
         // 25.5 rounds half to even.

@@ -3,6 +3,8 @@
 //! Rules are prefixes and substrings, never loose words: `reduce` and `dispatch` occur in the names of many compute
 //! kernels. What no rule names is compute.
 
+pub mod ranges;
+
 use regex::Regex;
 
 use crate::error::{Error, Result};

@@ -14,8 +14,9 @@ use crate::compare::{
     BaselineSource, MIN_EFFECT, Scaling, Settings, VariantInput, compare, manifest, told,
 };
 use crate::error::Kind;
+use crate::run::{self, Run};
 use crate::warning::Warning;
-use crate::{Error, Result, pipeline, render};
+use crate::{Error, Result, render, report};
 
 const EXAMPLES: &str = "Examples:
   nsysnccl compare before='ddp_*.sqlite' after='view_*.sqlite'
@@ -107,7 +108,7 @@ fn parse_percent(text: &str) -> std::result::Result<f64, String> {
 /// Runs `compare`.
 ///
 /// # Errors
-/// See [`group::group`], [`manifest::read`], [`pipeline::build`] and [`compare`]; a file that cannot be written.
+/// See [`group::group`], [`manifest::read`], [`Run::read`] and [`compare`]; a file that cannot be written.
 pub fn run(args: &CompareArgs) -> Result<Outcome> {
     args.output.files()?;
     let mut groups = group::group(&args.inputs)?;
@@ -225,14 +226,14 @@ fn read(groups: &[Group], args: &CompareArgs) -> Result<Read> {
         .collect();
     let total = captures.iter().map(|(_, files)| files.reports.len() as u64).sum();
     let progress = Progress::new(total, "reading reports", args.output.quiet);
-    let options_of = |files: &Files| pipeline::Options {
+    let options_of = |files: &Files| run::Options {
         inspector: files.inspector.clone(),
         nccl_logs: files.nccl_logs.clone(),
         ..args.steps.options()
     };
-    let built: Vec<Result<pipeline::Built>> = captures
+    let built: Vec<Result<Run>> = captures
         .par_iter()
-        .map(|(_, files)| pipeline::build(&files.reports, &options_of(files), || progress.tick()))
+        .map(|(_, files)| Run::read(&files.reports, &options_of(files), || progress.tick()))
         .collect();
     let empty = |group: &Group| VariantInput {
         name: group.name.clone(),
@@ -245,9 +246,9 @@ fn read(groups: &[Group], args: &CompareArgs) -> Result<Read> {
     let mut unusable = Vec::new();
     for ((at, files), built) in captures.into_iter().zip(built) {
         match built {
-            Ok(built) => {
-                variants[at].captures.push(built.report);
-                unusable.extend(built.unusable);
+            Ok(run) => {
+                variants[at].captures.push(report::of(&run));
+                unusable.extend(run.unusable);
             }
             Err(error) if args.steps.keep_going && error.kind == Kind::Input => {
                 unusable.push(error)

@@ -35,7 +35,7 @@ pub struct Across {
 pub fn across(
     traces: &[RankTrace],
     events: &[Vec<Event>],
-    steps: &[Vec<Step>],
+    steps: &[&[Step]],
     keys: &[Vec<StepKey>],
 ) -> Across {
     let lists: Vec<&[Event]> = events.iter().map(Vec::as_slice).collect();
@@ -47,7 +47,7 @@ pub fn across(
         .map(|(r, trace)| RankEvents {
             rank: trace.rank,
             events: &events[r],
-            anchors: anchors(&events[r], &steps[r], &numbers.of_rank[r]),
+            anchors: anchors(&events[r], steps[r], &numbers.of_rank[r]),
             names: &trace.names,
         })
         .collect();

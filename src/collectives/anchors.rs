@@ -46,7 +46,7 @@ pub struct StepNumbers<'a> {
 
 impl<'a> StepNumbers<'a> {
     /// Numbers the steps in the order in which they first occur.
-    pub fn new(steps: &[Vec<Step>], keys: &'a [Vec<StepKey>]) -> StepNumbers<'a> {
+    pub fn new(steps: &[&[Step]], keys: &'a [Vec<StepKey>]) -> StepNumbers<'a> {
         let mut numbers: HashMap<&StepKey, u32> = HashMap::new();
         let mut list = Vec::new();
         let of_rank = keys
@@ -61,7 +61,7 @@ impl<'a> StepNumbers<'a> {
                 own.iter().map(number).collect()
             })
             .collect();
-        let from_ranges = steps.iter().flatten().all(|step| step.range.is_some());
+        let from_ranges = steps.iter().copied().flatten().all(|step| step.range.is_some());
         // A number that never changes ("train_v2") names no step.
         let numbered = list.iter().all(|(text, _)| text.contains(|c: char| c.is_ascii_digit()));
         let changes = list.len() < 2 || list.iter().any(|(text, _)| *text != list[0].0);
@@ -76,7 +76,7 @@ pub fn anchors(events: &[Event], steps: &[Step], numbers: &[u32]) -> Vec<Anchor>
     let number = |step: usize| numbers.get(step).copied();
     let ranges: Option<Vec<Span>> = steps.iter().map(|step| step.range).collect();
     if let Some(ranges) = ranges {
-        let owners = Owners::new(ranges);
+        let owners = Owners::over(ranges);
         let of_launch = |event: &Event| match owners.of(event.launch) {
             Owner::Step(step) => number(step as usize).map(Anchor::Step),
             Owner::After(step) => number(step as usize).map(Anchor::After),

@@ -16,8 +16,8 @@ const NAMED: usize = 8;
 /// All of them.
 pub fn warnings(
     across: &Across,
-    traces: &[RankTrace],
-    events: &[Vec<Event>],
+    traces: &[&RankTrace],
+    events: &[&[Event]],
     inputs: &[Input],
 ) -> Vec<Warning> {
     let mut list = unmatched(across);
@@ -59,7 +59,7 @@ fn unmatched(across: &Across) -> Vec<Warning> {
     across.matching.alone.iter().map(one).collect()
 }
 
-fn clocks(across: &Across, traces: &[RankTrace]) -> Vec<Warning> {
+fn clocks(across: &Across, traces: &[&RankTrace]) -> Vec<Warning> {
     let mut list = Vec::new();
     if traces.len() < 2 {
         return list;
@@ -116,10 +116,13 @@ fn ranks(list: &[u32]) -> String {
     format!("{} {}", if list.len() == 1 { "rank" } else { "ranks" }, units::rank_list(list))
 }
 
-fn communicators(across: &Across, traces: &[RankTrace], events: &[Vec<Event>]) -> Vec<Warning> {
+fn communicators(across: &Across, traces: &[&RankTrace], events: &[&[Event]]) -> Vec<Warning> {
     let mut list = Vec::new();
-    let sized =
-        events.iter().flatten().any(|event| event.bytes.is_some() && event.op != CommOp::SendRecv);
+    let sized = events
+        .iter()
+        .copied()
+        .flatten()
+        .any(|event| event.bytes.is_some() && event.op != CommOp::SendRecv);
     if across.communicators.assumed && sized {
         list.push(
             Warning::new(
@@ -149,9 +152,9 @@ fn communicators(across: &Across, traces: &[RankTrace], events: &[Vec<Event>]) -
 }
 
 /// Sizes come from payloads, which a default export leaves out.
-fn no_payloads(inputs: &[Input], events: &[Vec<Event>]) -> Option<Warning> {
+fn no_payloads(inputs: &[Input], events: &[&[Event]]) -> Option<Warning> {
     let communicates = events.iter().any(|list| !list.is_empty());
-    let without = events.iter().flatten().all(|event| event.bytes.is_none());
+    let without = events.iter().copied().flatten().all(|event| event.bytes.is_none());
     (communicates && without && inputs.iter().all(|input| !input.capture.nccl_payloads)).then(|| {
         Warning::new("no-payloads", "The exports carry no NCCL payloads: sizes and bandwidths are not known.")
             .with_hint("Export again with: nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep; or give Inspector logs (--inspector of report, inspector in compare's manifest).")

@@ -109,10 +109,12 @@ fn ends_in(path: &Path, endings: &[&str]) -> bool {
 /// # Errors
 /// None that is about a file: those are in [`Read::unusable`].
 pub fn read(listed: &[Result<Listed>], tick: &(impl Fn() + Sync)) -> Result<Read> {
-    let step = Regex::new(DEFAULT_PATTERN)
-        .map_err(|e| Error::usage(format!("the default pattern is no regular expression: {e}")))?;
+    let step = Regex::new(DEFAULT_PATTERN).map_err(|e| {
+        Error::usage(format!("the default pattern is not a regular expression: {e}"))
+    })?;
     let classifier = Classifier::new(None)?;
-    let options = nsys::Options { step: Some(&step), classifier: &classifier };
+    let step = nsys::StepTexts { pattern: &step, by_hand: false };
+    let options = nsys::Options { step: Some(step), classifier: &classifier };
     let items: Vec<Result<Item>> = listed
         .par_iter()
         .map(|file| {

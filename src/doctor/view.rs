@@ -400,7 +400,7 @@ impl Export {
                 graphs_unresolved: work.iter().map(|work| work.graphs).sum(),
                 api_calls: count("api_calls"),
                 ranges: count("ranges"),
-                user_ranges: contents.user_ranges,
+                user_ranges: contents.report.user_ranges,
                 nccl_calls: calls().count() as u64,
                 nccl_sizes: calls().filter(|call| call.bytes.is_some()).count() as u64,
                 nccl_payloads_described: contents.payloads_described,

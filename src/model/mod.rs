@@ -4,13 +4,17 @@ pub mod metric;
 pub mod names;
 pub mod nccl_log;
 pub mod op;
+pub mod ranges;
 pub mod record;
 pub mod span;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod topology;
 pub mod trace;
 
 pub use metric::{Metric, Num, Values};
 pub use names::{NameId, Names};
 pub use op::{Class, Ops};
+pub use ranges::{KindId, Range, Texts, UserRanges};
 pub use span::{Ns, Span};
-pub use trace::{CallKind, CommOp, NcclCall, Range, RankSource, RankTrace};
+pub use trace::{CallKind, CommOp, NcclCall, RankSource, RankTrace};

@@ -55,6 +55,8 @@ pub struct Ops {
     pub bytes: Vec<u64>,
     /// Start of the earliest API call that launched it, or [`NO_LAUNCH`].
     pub launch: Vec<Ns>,
+    /// Number of the thread that made that call, 0 where it is unknown.
+    pub thread: Vec<u32>,
     /// Index into [`super::RankTrace::nccl`] of the NCCL range that launched it, or [`NO_CALL`].
     pub call: Vec<u32>,
 }

@@ -1,6 +1,8 @@
 //! One rank as it was captured: its operations, its step candidates and its NCCL calls.
 
-use super::{NameId, Names, Ns, Ops};
+use std::sync::Arc;
+
+use super::{NameId, Names, Ns, Ops, Texts, UserRanges};
 
 /// Where a rank number came from, in order of trust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,19 +30,6 @@ impl RankSource {
             RankSource::Order => "order of files".to_owned(),
         }
     }
-}
-
-/// An NVTX range with an end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
-    /// Start on the CPU.
-    pub start: Ns,
-    /// End on the CPU, never before the start.
-    pub end: Ns,
-    /// Its text.
-    pub name: NameId,
-    /// The thread that opened it.
-    pub thread: u64,
 }
 
 /// Which collective or point-to-point operation an NCCL call is.
@@ -230,8 +219,10 @@ pub struct RankTrace {
     pub epoch_ns: Option<i64>,
     /// GPU work.
     pub ops: Ops,
-    /// Step candidates: the ranges whose text matched, in order of (start, end).
-    pub ranges: Vec<Range>,
+    /// The user's NVTX ranges of the process.
+    pub ranges: Arc<UserRanges>,
+    /// Their texts.
+    pub texts: Arc<Texts>,
     /// NCCL calls in order of (start, end).
     pub nccl: Vec<NcclCall>,
     /// Operations as they ran on the GPU according to advanced NCCL tracing, in order of (start, end); times are the GPU's.
@@ -240,8 +231,8 @@ pub struct RankTrace {
     pub comm_inits: Vec<CommInit>,
     /// True if NCCL ranges carry payloads (communicator id, bytes).
     pub has_payloads: bool,
-    /// Kernel names and range texts of the whole report.
-    pub names: std::sync::Arc<Names>,
+    /// Kernel names of the whole report.
+    pub names: Arc<Names>,
     /// The library that each communication kernel belongs to.
-    pub families: std::sync::Arc<std::collections::HashMap<NameId, &'static str>>,
+    pub families: Arc<std::collections::HashMap<NameId, &'static str>>,
 }

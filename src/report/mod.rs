@@ -1,6 +1,7 @@
 //! The view model of `report`: every number final, none formatted. `--format json` prints it as it stands
 //! (schema `nsysnccl.report/1`); every other format reads the same structure.
 
+pub mod build;
 pub mod gpus;
 pub mod transport;
 pub(crate) mod values;
@@ -11,10 +12,13 @@ use serde::Serialize;
 
 use crate::model::metric::{Summary, Values};
 use crate::model::{Ns, Span};
+use crate::steps::{StepSource, WindowKind};
 use crate::warning::{Finding, Warning};
 
 /// Name and version of the JSON document.
 pub const SCHEMA: &str = "nsysnccl.report/1";
+
+pub use build::of;
 
 /// One finished report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -59,10 +63,10 @@ pub struct Report {
 pub struct Settings {
     /// The regular expression (or `whole`) that step ranges had to match.
     pub step_pattern: String,
-    /// Why this pattern: `default`, `--step`, `--step-kernel`, `repeated range`, `no NVTX`.
-    pub step_pattern_source: String,
-    /// `gpu`: windows where the work ran; `cpu`: the NVTX ranges.
-    pub window: String,
+    /// Why this pattern.
+    pub step_pattern_source: StepSource,
+    /// What a step's window is.
+    pub window: WindowKind,
     /// Step ranges dropped at the front of each rank.
     pub skip: usize,
     /// Ranks that were asked for, if not all.
@@ -200,6 +204,8 @@ pub struct RunSummary {
     pub steps: usize,
     /// Steps in the medians.
     pub counted_steps: usize,
+    /// Share of the ranks' GPU operation time (sums of durations) inside step windows, 0 to 1; `None` where nothing ran.
+    pub coverage: Option<f64>,
     /// Median, mean, min, max over the steps that count.
     #[serde(flatten)]
     pub values: Summary,

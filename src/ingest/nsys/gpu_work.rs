@@ -1,6 +1,7 @@
-//! GPU work of a report, gathered by (process, device) in columns while the tables are scanned once.
+//! GPU work of a report by (process, device), while the tables are scanned once. What is kept of a row is up to a
+//! [`Sink`]: all of it in columns ([`DeviceWork`]), or counts (`contents`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::Row;
 
@@ -54,9 +55,36 @@ pub struct DeviceWork {
 
 /// What is known of an operation before names are resolved: packed, since there may be tens of millions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
+    /// A kernel, by its place among the distinct kernels.
     Kernel(u32),
+    /// Anything else.
     Other(Class),
+}
+
+/// One row of GPU work.
+#[derive(Debug, Clone, Copy)]
+pub struct GpuRow {
+    /// Start on the GPU.
+    pub start: Ns,
+    /// End, never before the start.
+    pub end: Ns,
+    /// What it is.
+    pub kind: Kind,
+    /// Context and stream.
+    pub stream: (i64, i64),
+    /// Bytes of a copy or memset.
+    pub bytes: u64,
+    /// Joins it to its launch, inside its process; 0 if unknown.
+    pub correlation: i64,
+}
+
+/// What is kept of the rows of one device.
+pub trait Sink: Default {
+    /// Takes one row.
+    fn push(&mut self, row: &GpuRow);
+    /// True if kernels or graphs ran here; a device that was only copied to is not a rank.
+    fn runs_kernels(&self) -> bool;
 }
 
 /// Rows that were left out or corrected, by reason.
@@ -76,9 +104,9 @@ pub struct Oddities {
 
 /// All GPU work of a report.
 #[derive(Debug, Default)]
-pub struct GpuWork {
+pub struct GpuWork<S> {
     /// By process and device.
-    pub devices: HashMap<DeviceKey, DeviceWork>,
+    pub devices: HashMap<DeviceKey, S>,
     /// The distinct kernels.
     pub kernel_names: Vec<KernelNames>,
     /// What was left out or corrected.
@@ -87,72 +115,74 @@ pub struct GpuWork {
     pub rows: [u64; 4],
 }
 
-impl GpuWork {
+impl<S: Sink> GpuWork<S> {
     /// Reads kernels, copies, memsets and graph rows that start at or after `zero`, the beginning of the capture.
     ///
     /// # Errors
     /// The report is damaged.
-    pub fn read(db: &Db, zero: Ns) -> Result<GpuWork> {
-        let mut work = GpuWork::default();
+    pub fn read(db: &Db, zero: Ns) -> Result<GpuWork<S>> {
+        let mut work = GpuWork {
+            devices: HashMap::new(),
+            kernel_names: Vec::new(),
+            oddities: Oddities::default(),
+            rows: [0; 4],
+        };
+        // Graph rows count only where the trace does not have the graph's kernels and copies one by one.
+        let mut graphs: Vec<(DeviceKey, GpuRow)> = Vec::new();
+        work.rows[3] = work.scan(
+            db,
+            queries::GRAPHS,
+            zero,
+            |_| (Kind::Other(Class::Graph), 0),
+            |_, key, row| graphs.push((key, row)),
+        )?;
+        let launched: HashSet<(u64, i64)> = graphs
+            .iter()
+            .map(|(key, row)| (key.process, row.correlation))
+            .filter(|(_, id)| *id != 0)
+            .collect();
+        let mut detailed: HashSet<(u64, i64)> = HashSet::new();
+        let mut keep = |devices: &mut Devices<S>, key: DeviceKey, row: GpuRow| {
+            let launch = (key.process, row.correlation);
+            if !launched.is_empty() && launched.contains(&launch) {
+                detailed.insert(launch);
+            }
+            devices.at(key).push(&row);
+        };
         let mut name_index: HashMap<KernelNames, u32> = HashMap::new();
         let mut kernel_names = Vec::new();
-        work.rows[0] = work.scan(db, queries::KERNELS, zero, |row| {
+        let kernel = |row: &Row<'_>| {
             let names = KernelNames { short: int(row, 7), demangled: int(row, 8) };
             let id = *name_index.entry(names).or_insert_with(|| {
                 kernel_names.push(names);
                 (kernel_names.len() - 1) as u32
             });
             (Kind::Kernel(id), 0)
-        })?;
+        };
+        work.rows[0] = work.scan(db, queries::KERNELS, zero, kernel, &mut keep)?;
         work.kernel_names = kernel_names;
-        work.rows[1] = work.scan(db, queries::COPIES, zero, |row| {
-            (Kind::Other(copy_class(int(row, 7))), size(row, 8))
-        })?;
-        work.rows[2] = work
-            .scan(db, queries::MEMSETS, zero, |row| (Kind::Other(Class::Memset), size(row, 7)))?;
-        work.read_graphs(db, zero)?;
+        let copy = |row: &Row<'_>| (Kind::Other(copy_class(int(row, 7))), size(row, 8));
+        work.rows[1] = work.scan(db, queries::COPIES, zero, copy, &mut keep)?;
+        let memset = |row: &Row<'_>| (Kind::Other(Class::Memset), size(row, 7));
+        work.rows[2] = work.scan(db, queries::MEMSETS, zero, memset, &mut keep)?;
+        for (key, row) in graphs {
+            if detailed.contains(&(key.process, row.correlation)) {
+                work.oddities.graphs_with_kernels += 1;
+            } else {
+                work.devices.entry(key).or_default().push(&row);
+            }
+        }
         Ok(work)
     }
 
-    /// Graph rows count only where the trace does not have the graph's kernels and copies one by one.
-    fn read_graphs(&mut self, db: &Db, zero: Ns) -> Result<()> {
-        let mut graphs = GpuWork::default();
-        self.rows[3] =
-            graphs.scan(db, queries::GRAPHS, zero, |_| (Kind::Other(Class::Graph), 0))?;
-        self.oddities.add(graphs.oddities);
-        if graphs.devices.is_empty() {
-            return Ok(());
-        }
-        let mut detailed: HashMap<u64, std::collections::HashSet<i64>> = HashMap::new();
-        for (key, work) in &self.devices {
-            detailed
-                .entry(key.process)
-                .or_default()
-                .extend(work.correlation.iter().copied().filter(|&c| c != 0));
-        }
-        for (key, rows) in graphs.devices {
-            let seen = detailed.get(&key.process);
-            let target = self.devices.entry(key).or_default();
-            let mut contexts: Vec<(&(i64, i64), &u32)> = rows.streams.iter().collect();
-            contexts.sort_unstable_by_key(|(_, index)| **index);
-            for i in 0..rows.start.len() {
-                if seen.is_some_and(|s| s.contains(&rows.correlation[i])) {
-                    self.oddities.graphs_with_kernels += 1;
-                    continue;
-                }
-                let stream = contexts.get(rows.stream[i] as usize).map_or((0, 0), |(key, _)| **key);
-                target.push(
-                    rows.start[i],
-                    rows.end[i],
-                    rows.kind[i],
-                    stream,
-                    0,
-                    rows.correlation[i],
-                );
-            }
-        }
-        self.devices.retain(|_, work| !work.start.is_empty());
-        Ok(())
+    /// Devices that are ranks, in order: those that ran kernels, or, in a report without any, those that copied.
+    pub fn ranked(&self) -> Vec<DeviceKey> {
+        let any = self.devices.values().any(S::runs_kernels);
+        let is_rank =
+            |(key, device): (&DeviceKey, &S)| (!any || device.runs_kernels()).then_some(*key);
+        let mut ranked: Vec<DeviceKey> = self.devices.iter().filter_map(is_rank).collect();
+        ranked.sort_unstable();
+        ranked
     }
 
     /// Reads one table whose first seven columns are start, end, device, context, stream, correlation, process.
@@ -162,10 +192,10 @@ impl GpuWork {
         query: Query,
         zero: Ns,
         mut rest: impl FnMut(&Row<'_>) -> (Kind, u64),
+        mut keep: impl FnMut(&mut Devices<S>, DeviceKey, GpuRow),
     ) -> Result<u64> {
         let mut odd = Oddities::default();
-        let mut last: Option<(DeviceKey, DeviceWork)> = None;
-        let devices = &mut self.devices;
+        let mut devices = Devices { all: &mut self.devices, current: None };
         let rows = db.each(query, [], |row| {
             let (Some(start), Some(end)) = (time(row, 0), time(row, 1)) else {
                 odd.without_time += 1;
@@ -181,24 +211,39 @@ impl GpuWork {
                 device: int(row, 2).unwrap_or(0),
             };
             let (kind, bytes) = rest(row);
-            // Rows of one device come in long runs: the current one is kept at hand.
-            let work = match &mut last {
-                Some((current, work)) if *current == key => work,
-                _ => {
-                    if let Some((previous, work)) = last.take() {
-                        devices.insert(previous, work);
-                    }
-                    &mut last.insert((key, devices.remove(&key).unwrap_or_default())).1
-                }
-            };
             let stream = (int(row, 3).unwrap_or(0), int(row, 4).unwrap_or(0));
-            work.push(start, end.max(start), kind, stream, bytes, int(row, 5).unwrap_or(0));
+            let correlation = int(row, 5).unwrap_or(0);
+            keep(
+                &mut devices,
+                key,
+                GpuRow { start, end: end.max(start), kind, stream, bytes, correlation },
+            );
         })?;
-        if let Some((key, work)) = last {
-            devices.insert(key, work);
-        }
+        devices.put_back();
         self.oddities.add(odd);
         Ok(rows)
+    }
+}
+
+/// The devices while a table is read: rows of one device come in long runs, so the current one is kept at hand.
+struct Devices<'a, S> {
+    all: &'a mut HashMap<DeviceKey, S>,
+    current: Option<(DeviceKey, S)>,
+}
+
+impl<S: Sink> Devices<'_, S> {
+    fn at(&mut self, key: DeviceKey) -> &mut S {
+        if self.current.as_ref().is_none_or(|(current, _)| *current != key) {
+            self.put_back();
+        }
+        let all = &mut self.all;
+        &mut self.current.get_or_insert_with(|| (key, all.remove(&key).unwrap_or_default())).1
+    }
+
+    fn put_back(&mut self) {
+        if let Some((key, device)) = self.current.take() {
+            self.all.insert(key, device);
+        }
     }
 }
 
@@ -227,42 +272,35 @@ fn copy_class(kind: Option<i64>) -> Class {
     }
 }
 
-impl DeviceWork {
-    fn push(
-        &mut self,
-        start: Ns,
-        end: Ns,
-        kind: Kind,
-        stream: (i64, i64),
-        bytes: u64,
-        correlation: i64,
-    ) {
+impl Sink for DeviceWork {
+    fn push(&mut self, row: &GpuRow) {
         // Operations of one stream come in runs.
         let stream = match self.last_stream {
-            Some((key, index)) if key == stream => index,
+            Some((key, index)) if key == row.stream => index,
             _ => {
                 let next = self.streams.len() as u32;
-                let index = *self.streams.entry(stream).or_insert(next);
-                self.last_stream = Some((stream, index));
+                let index = *self.streams.entry(row.stream).or_insert(next);
+                self.last_stream = Some((row.stream, index));
                 index
             }
         };
-        self.start.push(start);
-        self.end.push(end);
-        self.kind.push(kind);
+        self.start.push(row.start);
+        self.end.push(row.end);
+        self.kind.push(row.kind);
         self.stream.push(stream);
-        self.bytes.push(bytes);
-        self.correlation.push(correlation);
+        self.bytes.push(row.bytes);
+        self.correlation.push(row.correlation);
     }
 
+    fn runs_kernels(&self) -> bool {
+        self.kind.iter().any(|kind| matches!(kind, Kind::Kernel(_) | Kind::Other(Class::Graph)))
+    }
+}
+
+impl DeviceWork {
     /// The correlation ids of all operations, 0 where unknown.
     pub fn correlations(&self) -> &[i64] {
         &self.correlation
-    }
-
-    /// True if kernels or graphs ran here; a device that was only copied to is no rank.
-    pub fn runs_kernels(&self) -> bool {
-        self.kind.iter().any(|kind| matches!(kind, Kind::Kernel(_) | Kind::Other(Class::Graph)))
     }
 
     /// The finished columns in the order of [`Ops`], with names and launches resolved.
@@ -279,6 +317,7 @@ impl DeviceWork {
         let mut ops =
             Ops { name: Vec::with_capacity(n), class: Vec::with_capacity(n), ..Ops::default() };
         ops.launch.reserve(n);
+        ops.thread.reserve(n);
         ops.call.reserve(n);
         for i in 0..n {
             let (name, mut class) = match self.kind[i] {
@@ -299,6 +338,7 @@ impl DeviceWork {
             ops.name.push(name);
             ops.class.push(class);
             ops.launch.push(launch.map_or(NO_LAUNCH, |l| l.start));
+            ops.thread.push(launch.map_or(0, |l| (l.thread & 0xff_ffff) as u32));
             ops.call.push(call.unwrap_or(NO_CALL));
             self.stream[i] = streams[self.stream[i] as usize];
         }
@@ -344,5 +384,6 @@ fn sort(ops: &mut Ops) {
     permute(&mut ops.stream, &order);
     permute(&mut ops.bytes, &order);
     permute(&mut ops.launch, &order);
+    permute(&mut ops.thread, &order);
     permute(&mut ops.call, &order);
 }

@@ -30,7 +30,7 @@ queries! {
     PAYLOAD_ENUMS "read/payload_enums";
     STRINGS "read/strings";
     STRING "read/string";
-    RANGE_TEXTS "read/range_texts";
+    RANGE_TEXT_IDS "read/range_text_ids";
     MPI_RANKS "read/mpi_ranks";
     EXPORT "probe/export";
     CAPTURE "probe/capture";

@@ -7,6 +7,7 @@ use crate::model::Metric;
 use crate::model::metric::Spread;
 use crate::render::units::{bytes, count, percent, plural, time};
 use crate::report::{Report, gpus};
+use crate::steps::{StepSource, WindowKind};
 
 /// What a window is called.
 #[derive(Debug, Clone, Copy)]
@@ -52,11 +53,14 @@ pub(super) fn facts(report: &Report) -> Vec<String> {
         _ => "no steps".to_owned(),
     });
     if !noun(report).whole {
-        facts.push(match report.settings.window.as_str() {
-            "gpu" => "windows on the GPU".to_owned(),
-            "cpu" => "NVTX ranges on the CPU".to_owned(),
-            other => other.to_owned(),
-        });
+        facts.push(
+            match report.settings.window {
+                WindowKind::Gpu => "windows on the GPU",
+                WindowKind::Cpu => "NVTX ranges on the CPU",
+                WindowKind::Period => "periods on the GPU, from one range to the next",
+            }
+            .to_owned(),
+        );
     }
     facts.extend(gpus::census(&report.ranks));
     let hosts: BTreeSet<&str> =
@@ -116,9 +120,9 @@ fn nothing_measured(report: &Report) -> String {
 }
 
 fn whole_capture(report: &Report, step: Spread) -> String {
-    let start = match report.settings.step_pattern_source.as_str() {
-        "no NVTX ranges" => "The capture has no NVTX ranges, so steps are unknown: the",
-        "only NCCL's own NVTX ranges" => {
+    let start = match report.settings.step_pattern_source {
+        StepSource::NoRanges => "The capture has no NVTX ranges, so steps are unknown: the",
+        StepSource::OnlyNccl => {
             "The capture has no NVTX ranges but NCCL's own, so steps are unknown: the"
         }
         _ => "The",
