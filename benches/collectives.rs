@@ -1,6 +1,6 @@
 //! Matching, clocks and waits of 64 ranks with 5,000 collectives each.
 
-#[path = "../tests/across/many.rs"]
+#[path = "../tests/it/across/many.rs"]
 mod many;
 
 use std::hint::black_box;
