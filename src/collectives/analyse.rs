@@ -35,7 +35,7 @@ pub struct Across {
 pub fn across(
     traces: &[RankTrace],
     events: &[Vec<Event>],
-    steps: &[&[Step]],
+    steps: &[impl AsRef<[Step]>],
     keys: &[Vec<StepKey>],
 ) -> Across {
     let lists: Vec<&[Event]> = events.iter().map(Vec::as_slice).collect();
@@ -47,7 +47,7 @@ pub fn across(
         .map(|(r, trace)| RankEvents {
             rank: trace.rank,
             events: &events[r],
-            anchors: anchors(&events[r], steps[r], &numbers.of_rank[r]),
+            anchors: anchors(&events[r], steps[r].as_ref(), &numbers.of_rank[r]),
             names: &trace.names,
         })
         .collect();
@@ -191,6 +191,7 @@ mod tests {
                     ops.stream.push(stream);
                     ops.bytes.push(0);
                     ops.launch.push(launch);
+                    ops.thread.push(1);
                     ops.call.push(
                         call.filter(|c| (*c as usize) < nccl.len())
                             .unwrap_or(crate::model::op::NO_CALL),
@@ -209,7 +210,8 @@ mod tests {
                     hostname: named.then(|| "node".to_owned()),
                     epoch_ns,
                     ops,
-                    ranges: Vec::new(),
+                    ranges: Arc::default(),
+                    texts: Arc::default(),
                     nccl,
                     gpu_operations: on_gpu,
                     comm_inits,
@@ -260,7 +262,8 @@ mod tests {
             prop_assert_eq!(groups, groups::groups(&again.measured, &lists, &[0, 1, 2]));
             let waits = groups::step_waits(&across.measured, &across.compute, &keys[0], &[0, 1, 2]);
             prop_assert!(waits.iter().all(|w| w.exposed_wait_ns >= 0 && w.exposed_wait_ns <= w.wait_ns && w.waited_for_ns >= 0));
-            crate::collectives::warnings::warnings(&across, &traces, &events, &[]);
+            let traces: Vec<&RankTrace> = traces.iter().collect();
+            crate::collectives::warnings::warnings(&across, &traces, &lists, &[]);
         }
     }
 }

@@ -46,7 +46,7 @@ pub struct StepNumbers<'a> {
 
 impl<'a> StepNumbers<'a> {
     /// Numbers the steps in the order in which they first occur.
-    pub fn new(steps: &[&[Step]], keys: &'a [Vec<StepKey>]) -> StepNumbers<'a> {
+    pub fn new(steps: &[impl AsRef<[Step]>], keys: &'a [Vec<StepKey>]) -> StepNumbers<'a> {
         let mut numbers: HashMap<&StepKey, u32> = HashMap::new();
         let mut list = Vec::new();
         let of_rank = keys
@@ -61,7 +61,7 @@ impl<'a> StepNumbers<'a> {
                 own.iter().map(number).collect()
             })
             .collect();
-        let from_ranges = steps.iter().copied().flatten().all(|step| step.range.is_some());
+        let from_ranges = steps.iter().flat_map(AsRef::as_ref).all(|step| step.range.is_some());
         // A number that never changes ("train_v2") names no step.
         let numbered = list.iter().all(|(text, _)| text.contains(|c: char| c.is_ascii_digit()));
         let changes = list.len() < 2 || list.iter().any(|(text, _)| *text != list[0].0);
@@ -167,6 +167,6 @@ mod tests {
             vec![("a 1".to_owned(), 0), ("a 2".to_owned(), 0)],
             vec![("a 2".to_owned(), 0), ("a 1".to_owned(), 0)],
         ];
-        assert_eq!(StepNumbers::new(&[], &lists).of_rank, [vec![0, 1], vec![1, 0]]);
+        assert_eq!(StepNumbers::new(&[] as &[Vec<Step>], &lists).of_rank, [vec![0, 1], vec![1, 0]]);
     }
 }

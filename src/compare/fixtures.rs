@@ -142,8 +142,8 @@ fn report(name: &str, ranks: &[Vec<(String, Values)>]) -> Report {
         name: name.to_owned(),
         settings: StepSettings {
             step_pattern: "default".to_owned(),
-            step_pattern_source: "default".to_owned(),
-            window: "gpu".to_owned(),
+            step_pattern_source: crate::steps::StepSource::Default,
+            window: crate::steps::WindowKind::Gpu,
             skip: 0,
             ranks: None,
             keep_first: false,
@@ -168,6 +168,7 @@ fn report(name: &str, ranks: &[Vec<(String, Values)>]) -> Report {
             world_size: Some(ranks.len() as u32),
             steps: steps.len(),
             counted_steps: steps.iter().filter(|s| s.counted).count(),
+            coverage: None,
             values: Summary::from_fn(|metric| {
                 stats::spread(
                     &steps

@@ -37,7 +37,11 @@ pub fn assign(
         trace.world_size =
             trace.world_size.filter(|&world| world as usize >= in_report[&trace.input]);
         let alone_in_process = in_process[&(trace.input, trace.pid)] == 1;
-        let from_name = || alone_in_report.then(|| number_in(&pattern, &trace.report)).flatten();
+        // A number in the name that is the process's own (`report.4321.sqlite`) says nothing of its rank.
+        let from_name = || {
+            let number = alone_in_report.then(|| number_in(&pattern, &trace.report)).flatten();
+            number.filter(|number| own_pattern || *number != trace.pid)
+        };
         let found = None
             // Asked for by the user: it overrides what the capture says.
             .or_else(|| {

@@ -168,6 +168,11 @@ fn traces(reports: Vec<NsysReport>, logs: &[NcclLog], options: &Options) -> Resu
     let candidates: Vec<Candidate> =
         traces.into_iter().zip(clues).map(|(trace, clues)| Candidate { trace, clues }).collect();
     let candidates = with_steps(candidates, &decided.rule, &mut warnings);
+    if let Some(error) =
+        one_run::refusal(&one_run::captured_at(candidates.iter().map(|c| &c.trace)))
+    {
+        return Err(error);
+    }
     let (mut traces, more) = ranks::assign(candidates, options.rank_regex.as_deref())?;
     warnings.extend(more);
     communicators::learn(&mut traces, &logs.iter().collect::<Vec<_>>());

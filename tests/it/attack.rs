@@ -410,7 +410,7 @@ fn a_repeated_text_with_a_number_sign_or_a_tab_is_a_step() {
         let path = steps(&names.each_ref().map(String::as_str)).save(folder.path(), "run_0.sqlite");
         let built = crate::support::report(std::slice::from_ref(&path));
         assert_eq!(
-            (built.steps.len(), built.settings.step_pattern_source.as_str()),
+            (built.steps.len(), built.settings.step_pattern_source.label()),
             (3, "repeated range"),
             "{name}"
         );

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use nsysnccl::doctor::{self, Examination, Finding, Run, State};
-use nsysnccl::pipeline::{self, Options};
 use nsysnccl::render::{self, Format, Style};
+use nsysnccl::run::Options;
 use serde_json::Value;
 
 use crate::support::report::{Payload, Payloads, Report, stream, text, thread};
@@ -576,7 +576,7 @@ fn agrees(view: &Examination, case: &str) {
             topology: run.topology.as_ref().map(PathBuf::from),
             ..Options::default()
         };
-        let built = pipeline::build(&paths, &options, || ());
+        let built = crate::support::build_with(&paths, &options);
         assert_eq!(
             built.is_err(),
             run.problem.is_some(),
@@ -1209,10 +1209,9 @@ fn clocks_that_are_hours_apart_are_no_two_runs() {
     let view = examine(folder.path());
     assert_eq!(view.runs[0].captured_apart, None);
     assert_eq!(state(&view.runs[0], "across"), State::Measured);
-    let built = pipeline::build(
+    let built = crate::support::build_with(
         &[folder.path().join("run_0.sqlite"), folder.path().join("run_1.sqlite")],
         &Options::default(),
-        || (),
     );
     let codes: Vec<String> =
         built.expect("a report").report.warnings.iter().map(|w| w.code.clone()).collect();

@@ -304,11 +304,11 @@ fn one_window_gives_the_same_collectives() {
         "socket/socket-2node",
     ] {
         let paths = files(&folder, run);
-        let options = nsysnccl::pipeline::Options {
-            step: nsysnccl::pipeline::StepChoice::Whole,
+        let options = nsysnccl::run::Options {
+            step: nsysnccl::steps::StepChoice::Whole,
             ..Default::default()
         };
-        let whole = nsysnccl::pipeline::build(&paths, &options, || ()).expect("a report").report;
+        let whole = crate::support::build_with(&paths, &options).expect("a report").report;
         let stepped = report(&paths);
         let figures = |report: &Finished| {
             let figure = |g: &CollectiveGroup| {

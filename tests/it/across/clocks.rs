@@ -169,8 +169,8 @@ fn missing_and_zero_start_times() {
 impl Cluster {
     /// The same steps, found by the kernel that starts them: without names that all ranks share.
     fn finish_whole_of_steps(&self) -> Finished {
-        let step = nsysnccl::pipeline::StepChoice::Kernel("Kernel2".to_owned());
-        self.finish_with(&nsysnccl::pipeline::Options { step, ..Default::default() })
+        let step = nsysnccl::steps::StepChoice::Kernel("Kernel2".to_owned());
+        self.finish_with(&nsysnccl::run::Options { step, ..Default::default() })
     }
 }
 

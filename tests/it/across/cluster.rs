@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use nsysnccl::pipeline::{self, Options, StepChoice};
 use nsysnccl::report::{CollectiveGroup, RankReport, Report as Finished};
+use nsysnccl::run::Options;
+use nsysnccl::steps::StepChoice;
 use nsysnccl::warning::Finding;
 use tempfile::TempDir;
 
@@ -105,7 +106,7 @@ impl Cluster {
 
     pub fn finish_with(&self, options: &Options) -> Finished {
         let folder = crate::support::folder();
-        pipeline::build(&self.save(&folder), options, || ()).expect("a report").report
+        crate::support::build_with(&self.save(&folder), options).expect("a report").report
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use nsysnccl::pipeline::{self, Options};
 use nsysnccl::report::Report as Finished;
+use nsysnccl::run::Options;
 
 use super::cluster::{
     ALL_REDUCE, Cluster, Collective, MIB, MS, SECOND, WORLD, codes, group, warning,
@@ -23,7 +23,7 @@ fn finish(cluster: &Cluster, log: &str) -> Finished {
     let path: PathBuf = folder.path().join("nccl.log");
     std::fs::write(&path, log).expect("written");
     let reports = cluster.save(&folder);
-    pipeline::build(&reports, &Options { nccl_logs: vec![path], ..Options::default() }, || ())
+    crate::support::build_with(&reports, &Options { nccl_logs: vec![path], ..Options::default() })
         .expect("a report")
         .report
 }

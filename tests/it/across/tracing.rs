@@ -1,6 +1,7 @@
 //! Advanced NCCL tracing (`nsys -t nccl`): ranges in the domain NCCL without the prefix, some of them on the GPU's time line.
 
-use nsysnccl::pipeline::{Options, StepChoice};
+use nsysnccl::run::Options;
+use nsysnccl::steps::StepChoice;
 
 use super::cluster::{ALL_REDUCE, Cluster, MIB, MS, Rank, SECOND, WORLD, codes, group, rank};
 use crate::support::report::{stream, text, thread};

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nsysnccl::pipeline::{self, Options, StepChoice};
 use nsysnccl::report::{InspectorMerge, InspectorRank, Report as Finished};
+use nsysnccl::run::Options;
+use nsysnccl::steps::StepChoice;
 
 use crate::support::folder;
 use crate::support::report::{Launch, Payload, Report, Stream, stream, thread};
@@ -227,7 +228,7 @@ impl Scene {
         let paths = self.save(folder.path());
         let options =
             Options { inspector: vec![folder.path().join("logs")], ..self.options.clone() };
-        pipeline::build(&paths, &options, || ()).map(|built| built.report)
+        crate::support::build_with(&paths, &options).map(|built| built.report)
     }
 
     /// The finished report.

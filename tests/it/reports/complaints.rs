@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use nsysnccl::model::Metric;
-use nsysnccl::pipeline::{self, Options};
 use nsysnccl::report::Report as Finished;
+use nsysnccl::run::Options;
 
 use crate::support::report::{Copy, Report, Stream, Thread, stream, text, thread};
 use crate::support::scenes::{ALL_REDUCE, GEMM, MS};
@@ -291,7 +291,7 @@ fn without_a_marker_nothing_is_called_an_iteration() {
         }
     });
     assert_eq!(
-        (report.settings.step_pattern.as_str(), report.settings.step_pattern_source.as_str()),
+        (report.settings.step_pattern.as_str(), report.settings.step_pattern_source.label()),
         ("whole", "no NVTX ranges")
     );
     assert_eq!(only_rank(&report).steps.len(), 1);
@@ -653,7 +653,8 @@ fn a_file_without_gpu_work_among_ranks_is_named() {
     assert!(error.fact.contains("no GPU work"), "{}", error.fact);
     // With --keep-going the rest is reported and the file still named.
     let options = Options { keep_going: true, ..Options::default() };
-    let built = pipeline::build(&[good, empty.clone()], &options, || ()).expect("one rank is left");
+    let built =
+        crate::support::build_with(&[good, empty.clone()], &options).expect("one rank is left");
     assert_eq!((built.report.ranks.len(), built.unusable.len()), (1, 1));
     assert!(built.report.warnings.iter().any(|w| w.message.contains("run_1.sqlite")));
 }
