@@ -6,7 +6,7 @@ use crate::collectives::{self, events::Event, groups};
 use crate::findings;
 use crate::model::Metric;
 use crate::report::{
-    self, Clock, CollectiveGroup, RankReport, Report, RunSummary, Settings, Strip,
+    self, Clock, CollectiveGroup, RankReport, Report, RunSummary, Settings, Strip, headline,
 };
 use crate::run::{RankRun, Run, measure};
 use crate::stats;
@@ -55,6 +55,7 @@ fn without_findings(run: &Run) -> Report {
         ranks,
         steps: run.steps.steps.clone(),
         summary: summary(run),
+        headline: headline::of(run),
         kernels: kernels.finish(),
         waits,
         inspector: run.inspector.as_ref().map(|merged| merged.view.clone()),

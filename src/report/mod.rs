@@ -3,6 +3,7 @@
 
 pub mod build;
 pub mod gpus;
+pub mod headline;
 pub mod transport;
 pub(crate) mod values;
 
@@ -39,6 +40,8 @@ pub struct Report {
     pub steps: Vec<RunStep>,
     /// The run in a few numbers.
     pub summary: RunSummary,
+    /// One real step in parts that add up; `None` if no step is shared by all ranks.
+    pub headline: Option<headline::Headline>,
     /// Kernels by total time.
     pub kernels: Kernels,
     /// Matched collectives by operation, communicator and size; `None` if they were not matched.
