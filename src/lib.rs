@@ -32,3 +32,7 @@ pub mod units;
 pub mod warning;
 
 pub use error::{Error, Result};
+
+// Helpers of `tests/it` that unit tests include call this crate by its name.
+#[cfg(test)]
+extern crate self as nsysnccl;

@@ -194,6 +194,7 @@ fn run_values(ranks: &[RankReport], members: &[usize]) -> Values {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::by_hand;
 
     #[test]
     fn only_a_first_captured_outlier_does_not_count() {
@@ -220,15 +221,7 @@ mod tests {
             values.set(Metric::StepNs, step);
             values.set(Metric::CommNs, comm);
             values.set(Metric::UnclassifiedNs, 0);
-            let steps = vec![RankStep {
-                index: 0,
-                name: "step 1".into(),
-                outlier: false,
-                counted: true,
-                reason: None,
-                values,
-            }];
-            crate::report::tests_support::rank(number, steps)
+            by_hand::rank(number, vec![by_hand::step(0, "step 1", values)])
         };
         let run = run_steps(&[rank(0, 100, 21), rank(1, 120, 30)], 0, false);
         assert_eq!(run.steps[0].slowest_rank, Some(1));

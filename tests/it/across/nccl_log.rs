@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use nsysnccl::pipeline::{self, Options};
 use nsysnccl::report::Report as Finished;
 
-use super::cluster::{
+use crate::support::cluster::{
     ALL_REDUCE, Cluster, Collective, MIB, MS, SECOND, WORLD, codes, group, warning,
 };
 use crate::support::report::Payload;

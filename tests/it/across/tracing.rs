@@ -2,7 +2,9 @@
 
 use nsysnccl::pipeline::{Options, StepChoice};
 
-use super::cluster::{ALL_REDUCE, Cluster, MIB, MS, Rank, SECOND, WORLD, codes, group, rank};
+use crate::support::cluster::{
+    ALL_REDUCE, Cluster, MIB, MS, Rank, SECOND, WORLD, codes, group, rank,
+};
 use crate::support::report::{stream, text, thread};
 use crate::support::scenes::GEMM;
 
