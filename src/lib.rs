@@ -5,7 +5,6 @@
 //! Inspector logs, NCCL logs, topology ->  merge, transport  ------------------^
 //!                                                   several reports -> compare -> render
 //! ```
-#![warn(missing_docs)]
 
 pub mod analysis;
 pub mod classify;
