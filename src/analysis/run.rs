@@ -211,6 +211,7 @@ fn run_values(ranks: &[RankSteps<'_>], members: &[usize]) -> Values {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::by_hand;
 
     #[test]
     fn only_a_first_captured_outlier_does_not_count() {
@@ -237,15 +238,7 @@ mod tests {
             values.set(Metric::StepNs, step);
             values.set(Metric::CommNs, comm);
             values.set(Metric::UnclassifiedNs, 0);
-            let steps = vec![RankStep {
-                index: 0,
-                name: "step 1".into(),
-                outlier: false,
-                counted: true,
-                reason: None,
-                values,
-            }];
-            (number, steps)
+            (number, vec![by_hand::step(0, "step 1", values)])
         };
         let ranks = [rank(0, 100, 21), rank(1, 120, 30)];
         let ranks: Vec<RankSteps<'_>> =

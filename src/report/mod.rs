@@ -503,34 +503,5 @@ pub struct Strip {
 }
 
 #[cfg(test)]
-pub(crate) mod tests_support {
-    use super::*;
-
-    /// A rank of which only the number and the steps matter.
-    pub(crate) fn rank(rank: u32, steps: Vec<RankStep>) -> RankReport {
-        RankReport {
-            rank,
-            rank_source: "test".into(),
-            report: format!("r_{rank}.sqlite"),
-            pid: rank,
-            device: 0,
-            gpu: None,
-            gpu_uuid: None,
-            hostname: None,
-            clock: Clock {
-                epoch_ns: None,
-                offset_ns: None,
-                residual_p50_ns: None,
-                residual_p95_ns: None,
-                drift: None,
-                collectives: 0,
-            },
-            wait_ns_per_step: None,
-            last_count: None,
-            first_count: None,
-            ordered_count: None,
-            steps,
-            summary: Summary::from_fn(|_| None),
-        }
-    }
-}
+#[path = "../../tests/it/fixture/by_hand.rs"]
+pub(crate) mod by_hand;

@@ -10,12 +10,8 @@ use nsysnccl::run::Options;
 use serde_json::Value;
 
 use crate::support::report::{Payload, Payloads, Report, stream, text, thread};
-use crate::support::scenes::{ALL_REDUCE, GEMM, MS, WORLD};
+use crate::support::scenes::{ALL_REDUCE, EPOCH, GEMM, MS, WORLD, WORLD_LOGGED};
 use crate::support::{captures, folder};
-
-const EPOCH: i64 = 1_700_000_000_000_000_000;
-/// What Inspector prints of [`WORLD`]: 14 digits of 16.
-const LOGGED: &str = "0xfa012817699a0b";
 
 /// Two ranks with everything that a report can use, ms:
 ///
@@ -138,7 +134,7 @@ impl Capture {
     fn inspector_log(&self, rank: u32) -> String {
         let line = |sn: i64| {
             format!(
-                r#"{{"header":{{"id":"{LOGGED}","rank":{rank},"n_ranks":2,"nnodes":1}},"metadata":{{"inspector_output_format_version":"v4.0","git_rev":"","rec_mechanism":"nccl_profiler_interface","dump_timestamp_us":{at},"hostname":"node0","pid":{pid}}},"coll_perf":{{"coll":"AllReduce","coll_sn":{sn},"coll_msg_size_bytes":1048576,"coll_exec_time_us":3000,"coll_timing_source":"kernel_gpu","coll_algobw_gbs":1.0,"coll_busbw_gbs":1.0}}}}"#,
+                r#"{{"header":{{"id":"{WORLD_LOGGED}","rank":{rank},"n_ranks":2,"nnodes":1}},"metadata":{{"inspector_output_format_version":"v4.0","git_rev":"","rec_mechanism":"nccl_profiler_interface","dump_timestamp_us":{at},"hostname":"node0","pid":{pid}}},"coll_perf":{{"coll":"AllReduce","coll_sn":{sn},"coll_msg_size_bytes":1048576,"coll_exec_time_us":3000,"coll_timing_source":"kernel_gpu","coll_algobw_gbs":1.0,"coll_busbw_gbs":1.0}}}}"#,
                 at = EPOCH / 1000 + sn * 10_000 + 9_000,
                 pid = pid(rank)
             )

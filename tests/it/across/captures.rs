@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use nsysnccl::report::{CollectiveGroup, Report as Finished};
 use rusqlite::Connection;
 
-use super::cluster::{codes, finding, rank};
+use crate::support::cluster::{codes, finding, rank};
 use crate::support::{captures, report};
 
 /// The reports of a run, in order of rank.

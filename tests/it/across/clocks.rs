@@ -2,7 +2,7 @@
 
 use nsysnccl::report::Report as Finished;
 
-use super::cluster::{
+use crate::support::cluster::{
     ALL_REDUCE, Cluster, EPOCH, MS, SECOND, US, codes, finding, group, rank, warning,
 };
 

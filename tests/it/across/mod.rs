@@ -3,7 +3,6 @@
 
 mod captures;
 mod clocks;
-mod cluster;
 mod many;
 mod matching;
 mod nccl_log;

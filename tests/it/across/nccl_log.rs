@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use nsysnccl::report::Report as Finished;
 use nsysnccl::run::Options;
 
-use super::cluster::{
+use crate::support::cluster::{
     ALL_REDUCE, Cluster, Collective, MIB, MS, SECOND, WORLD, codes, group, warning,
 };
 use crate::support::report::Payload;

@@ -3,7 +3,9 @@
 use nsysnccl::report::Report as Finished;
 use nsysnccl::warning::{Finding, Severity};
 
-use super::cluster::{ALL_REDUCE, Cluster, MIB, MS, Rank, SECOND, US, WORLD, finding, rank};
+use crate::support::cluster::{
+    ALL_REDUCE, Cluster, MIB, MS, Rank, SECOND, US, WORLD, finding, rank,
+};
 
 /// Start of step `i`: steps take 100 ms.
 fn at(i: i64) -> i64 {

@@ -3,7 +3,9 @@
 use nsysnccl::run::Options;
 use nsysnccl::steps::StepChoice;
 
-use super::cluster::{ALL_REDUCE, Cluster, MIB, MS, Rank, SECOND, WORLD, codes, group, rank};
+use crate::support::cluster::{
+    ALL_REDUCE, Cluster, MIB, MS, Rank, SECOND, WORLD, codes, group, rank,
+};
 use crate::support::report::{stream, text, thread};
 use crate::support::scenes::GEMM;
 

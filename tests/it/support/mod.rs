@@ -1,5 +1,6 @@
 //! Reports for tests: written row by row as `nsys export --type sqlite` would, in the schema of any version.
 
+pub mod cluster;
 pub mod report;
 pub mod scenes;
 pub mod schema;
