@@ -102,8 +102,12 @@ fn automatic(window: Option<WindowKind>, ranks: &[RankTrace], seen: &Seen) -> De
                 _ => (trial.what, trial.pattern),
             };
             let kind = StepKind::Ranges(what, window.unwrap_or(fit));
+            let warnings = match fit {
+                WindowKind::Period if window.is_none() => vec![periods(&pattern)],
+                _ => Vec::new(),
+            };
             let rule = StepRule { pattern, source: trial.source, kind };
-            return Decision { rule, warnings: Vec::new() };
+            return Decision { rule, warnings };
         }
     }
     let source = if list.is_empty() {
@@ -265,6 +269,15 @@ fn measure_period(rank: &RankTrace, what: &Chosen) -> Measured {
     let between =
         Coverage { inside: but_last.inside, all: Coverage::of(&rank.ops, &[all], None).inside };
     Measured { gaps: window::gaps(&rank.ops, &ranges), between, but_last }
+}
+
+/// A range is only a part of what recurs with it: that is a guess, and said.
+fn periods(pattern: &str) -> Warning {
+    Warning::new(
+        "steps-are-periods",
+        format!("Ranges that match {pattern} cover only a part of the GPU work and recur with the rest of it between them, so a step is taken to be the period from the work of one to that of the next; the last range only ends a step."),
+    )
+    .with_hint("--window gpu takes what the ranges themselves launch, --step REGEX other ranges.")
 }
 
 /// No range covers enough: which there are, and what each covers.
