@@ -20,6 +20,7 @@ pub mod inspect;
 pub mod merge;
 pub mod model;
 pub mod pipeline;
+pub mod redact;
 pub mod render;
 pub mod report;
 pub mod stats;

@@ -7,6 +7,5 @@ pub mod nccl_log;
 pub mod nsys;
 pub mod one_run;
 pub mod ranks;
-pub mod settings;
 pub mod sniff;
 pub mod topo;

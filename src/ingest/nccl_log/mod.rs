@@ -12,8 +12,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::ingest::settings;
 use crate::model::nccl_log::{CommKey, CommRank, Device, Link, NcclLog, Process, Transport};
+use crate::redact;
 use crate::text;
 use message::{Message, Stage};
 
@@ -183,7 +183,7 @@ impl Reading {
                 process.collnet.insert(plugin.to_owned());
             }
             Message::Setting { name, value } => {
-                if let Some(value) = settings::shown(name, value) {
+                if let Some(value) = redact::setting(name, value) {
                     process.settings.insert(name.to_owned(), value);
                 }
             }

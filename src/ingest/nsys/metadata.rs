@@ -6,8 +6,8 @@ use super::db::{Db, int, is_time, text, time};
 use super::gpu_work::process_of;
 use super::queries;
 use crate::Result;
-use crate::ingest::settings;
 use crate::model::Ns;
+use crate::redact;
 
 /// Variables that hold the rank of the launched process, in order of trust.
 pub const RANK_VARIABLES: [&str; 5] =
@@ -137,7 +137,7 @@ impl Metadata {
         let mut keep = |name: &str, value: &str| {
             let wanted = RANK_VARIABLES.contains(&name)
                 || SIZE_VARIABLES.contains(&name)
-                || settings::is_setting(name);
+                || redact::is_setting(name);
             if wanted {
                 variables.entry(name.to_owned()).or_insert_with(|| value.to_owned());
             }
@@ -173,7 +173,7 @@ impl Metadata {
         self.world_size = SIZE_VARIABLES.into_iter().find_map(number);
         self.settings = variables
             .into_iter()
-            .filter_map(|(name, value)| settings::shown(&name, &value).map(|value| (name, value)))
+            .filter_map(|(name, value)| redact::setting(&name, &value).map(|value| (name, value)))
             .collect();
         self.cuda_graph_mode = graph_mode;
         self.nvtx_traced = nvtx_traced;
