@@ -23,6 +23,7 @@ pub mod pipeline;
 pub mod redact;
 pub mod render;
 pub mod report;
+pub mod stage;
 pub mod stats;
 pub mod step_texts;
 pub mod steps;

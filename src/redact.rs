@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 
 /// Stands in place of a secret inside a text.
-const HIDDEN: &str = "(hidden)";
+pub const HIDDEN: &str = "(hidden)";
 /// Stands in place of a variable's whole value.
 const HIDDEN_VALUE: &str = "(not shown: it may hold credentials)";
 
@@ -96,6 +96,14 @@ pub fn text(text: &str) -> Cow<'_, str> {
         (!is_word).then(|| keep(c, "before") + HIDDEN)
     });
     out
+}
+
+/// [`text`] of a text that is at hand anyway.
+pub fn owned(shown: String) -> String {
+    match text(&shown) {
+        Cow::Borrowed(_) => shown,
+        Cow::Owned(redacted) => redacted,
+    }
 }
 
 /// Replaces every match for which `with` gives a text.

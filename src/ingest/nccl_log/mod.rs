@@ -7,20 +7,23 @@ mod line;
 mod message;
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::ingest::open;
 use crate::model::nccl_log::{CommKey, CommRank, Device, Link, NcclLog, Process, Transport};
 use crate::redact;
-use crate::text;
+use crate::text::{self, shorten};
 use message::{Message, Stage};
 
 /// A longer line is not one of NCCL's; its rest is skipped, so that a file without line breaks cannot fill the memory.
 const LONGEST_LINE: u64 = 64 * 1024;
 /// Distinct warnings that are kept of one process.
 const KEPT_WARNINGS: usize = 20;
+
+/// Characters of a text that are kept.
+const LONGEST_TEXT: usize = 2000;
 
 /// Communicators that one connection is taken to be able to belong to; more say no more.
 const MOST_CANDIDATES: usize = 16;
@@ -34,9 +37,7 @@ pub fn read(path: &Path) -> Result<NcclLog> {
         return Err(Error::input(path, "is a folder")
             .with_hint("name the log files in it; patterns like 'nccl.*.log' are expanded"));
     }
-    let file =
-        File::open(path).map_err(|e| Error::input(path, format!("cannot be opened: {e}")))?;
-    let mut log = parse(BufReader::new(file))
+    let mut log = parse(BufReader::new(open::open(path)?))
         .map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
     if log.messages == 0 && log.versions.is_empty() {
         return Err(Error::input(path, "holds no NCCL message").with_hint(
@@ -94,24 +95,25 @@ impl Parser {
             if let Some(version) =
                 line.split_once("NCCL version ").and_then(|(_, rest)| message::version(rest))
             {
-                self.log.versions.insert(version.to_owned());
+                self.log.versions.insert(shown(version));
             }
             return;
         };
         self.log.messages += 1;
         if segment.warning {
             let warnings = &mut self.process(segment.host, segment.pid).process.warnings;
-            if let Some(count) = warnings.get_mut(segment.message) {
+            let text = shown(segment.message);
+            if let Some(count) = warnings.get_mut(&text) {
                 *count += 1;
             } else if warnings.len() < KEPT_WARNINGS {
-                warnings.insert(segment.message.to_owned(), 1);
+                warnings.insert(text, 1);
             }
             return;
         }
         match message::parse(segment.message) {
             Ok(Message::Other) => {}
             Ok(Message::Version(version)) => {
-                self.log.versions.insert(version.to_owned());
+                self.log.versions.insert(shown(version));
             }
             Ok(message) => self.process(segment.host, segment.pid).take(message, segment.tid),
             Err(message::Malformed) => self.log.torn += 1,
@@ -180,7 +182,7 @@ impl Reading {
             }
             Message::Tuning(tuning) => *process.tuning.entry(tuning).or_default() += 1,
             Message::CollNet(plugin) => {
-                process.collnet.insert(plugin.to_owned());
+                process.collnet.insert(shown(plugin));
             }
             Message::Setting { name, value } => {
                 if let Some(value) = redact::setting(name, value) {
@@ -188,10 +190,10 @@ impl Reading {
                 }
             }
             Message::NetDevices { plugin, devices } => {
-                let known = process.net_devices.entry(plugin.to_owned()).or_default();
-                known.extend(devices.into_iter().map(|(index, name)| (index, name.to_owned())));
+                let known = process.net_devices.entry(shown(plugin)).or_default();
+                known.extend(devices.into_iter().map(|(index, name)| (index, shown(name))));
             }
-            Message::Network(name) => process.network = Some(name.to_owned()),
+            Message::Network(name) => process.network = Some(shown(name)),
             Message::NvLink(bandwidth) => {
                 process.nvlink_gbs =
                     Some(process.nvlink_gbs.map_or(bandwidth, |b| b.max(bandwidth)))
@@ -276,6 +278,11 @@ impl Reading {
             Device { nvml: None, bus_id: device.bus_id }
         }
     }
+}
+
+/// Text of the log as reports may show it.
+fn shown(text: &str) -> String {
+    redact::text(&shorten(text, LONGEST_TEXT)).into_owned()
 }
 
 /// The positions of those that fit, not too many.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::db::{Db, int, is_time, text, time};
+use super::db::{Db, int, is_time, shown, text, time};
 use super::gpu_work::process_of;
 use super::queries;
 use crate::Result;
@@ -85,8 +85,12 @@ impl Metadata {
         db.each(queries::EXPORT, [], |row| {
             let (Some(name), Some(value)) = (text(row, 0), text(row, 1)) else { return };
             match &*name {
-                "EXPORT_PRODUCT_VERSION" => meta.nsys_version = Some(value.into_owned()),
-                "EXPORT_SCHEMA_VERSION" => meta.schema_version = Some(value.into_owned()),
+                "EXPORT_PRODUCT_VERSION" => {
+                    meta.nsys_version = Some(redact::owned(value.into_owned()))
+                }
+                "EXPORT_SCHEMA_VERSION" => {
+                    meta.schema_version = Some(redact::owned(value.into_owned()))
+                }
                 "EXPORT_PARAM_TIME_NORMALIZE" => {
                     normalized = value.eq_ignore_ascii_case("true") || value == "1"
                 }
@@ -125,9 +129,7 @@ impl Metadata {
                 meta.mpi_ranks.insert(process_of(thread), rank);
             }
         })?;
-        db.each(queries::DIAGNOSTICS, [], |row| {
-            meta.errors.extend(text(row, 0).map(|t| t.into_owned()))
-        })?;
+        db.each(queries::DIAGNOSTICS, [], |row| meta.errors.extend(shown(row, 0)))?;
         Ok(meta)
     }
 
@@ -150,7 +152,7 @@ impl Metadata {
                     keep(variable.trim(), value.trim().trim_matches('"'));
                 }
             } else if name.ends_with("CUDA_GRAPH_TRACE_OPTIONS:MODE") {
-                graph_mode = Some(value.into_owned());
+                graph_mode = Some(redact::owned(value.into_owned()));
             } else if name.ends_with(":COLLECT_NVTX_TRACE") {
                 nvtx_traced = Some(value.eq_ignore_ascii_case("true"));
             } else if name == "NVTX_OPTIONS:NVTX_DOMAIN_FILTER_STRING" {
@@ -159,7 +161,9 @@ impl Metadata {
         })?;
         let mut hostname = None;
         db.each(queries::SYSTEM, [], |row| match (text(row, 0), text(row, 1)) {
-            (Some(name), Some(value)) if name == "Hostname" => hostname = Some(value.into_owned()),
+            (Some(name), Some(value)) if name == "Hostname" => {
+                hostname = Some(redact::owned(value.into_owned()))
+            }
             // `K=V;K=V`: a value may hold a semicolon, which at worst loses that variable.
             (Some(_), Some(value)) => value
                 .split(';')
@@ -184,12 +188,11 @@ impl Metadata {
 
     fn read_devices(&mut self, db: &Db) -> Result<()> {
         db.each(queries::GPUS, [], |row| {
-            if let (Some(id), Some(model)) = (int(row, 0).or_else(|| int(row, 2)), text(row, 1)) {
+            if let (Some(id), Some(model)) = (int(row, 0).or_else(|| int(row, 2)), shown(row, 1)) {
                 // Zeros stand for a number that is not known.
-                let uuid = text(row, 3)
+                let uuid = shown(row, 3)
                     .filter(|uuid| uuid.chars().any(|c| c.is_ascii_hexdigit() && c != '0'));
-                let gpu =
-                    || Gpu { model: model.into_owned(), uuid: uuid.map(|uuid| uuid.into_owned()) };
+                let gpu = || Gpu { model, uuid };
                 self.gpus.entry(id).or_insert_with(gpu);
             }
         })?;

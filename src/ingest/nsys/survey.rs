@@ -11,7 +11,8 @@ use super::gpu_work::process_of;
 use super::queries;
 use crate::Result;
 use crate::model::{NameId, Names, Ns};
-use crate::text::printable;
+use crate::redact;
+use crate::text::{printable, shorten};
 
 /// Characters of a text by which it is known; nobody names steps by what comes after.
 const KNOWN_BY: usize = 200;
@@ -31,6 +32,9 @@ pub struct Occurrence {
 
 /// Texts by process, each as its [`pattern_of`]; NCCL's own ranges are not among them.
 pub type Survey = BTreeMap<u32, BTreeMap<String, Occurrence>>;
+
+/// Characters of a text that are searched for secrets, so that none is cut in two where it is still shown.
+const LOOKED_AT: usize = 4 * KNOWN_BY;
 
 /// `iter 12` and `iter 7` are one text: each run of digits becomes `#`.
 pub fn normalised(text: &str) -> String {
@@ -54,6 +58,7 @@ pub fn normalised(text: &str) -> String {
 /// are spelled out, so that it can be copied from there.
 pub fn pattern_of(text: &str) -> String {
     let mut out = String::from("^");
+    let text = &redact::text(shorten(text, LOOKED_AT).as_ref()).into_owned();
     let mut chars = text.chars().take(KNOWN_BY).peekable();
     while let Some(c) = chars.next() {
         match c {
@@ -71,7 +76,8 @@ pub fn pattern_of(text: &str) -> String {
     if text.chars().nth(KNOWN_BY).is_none() {
         out.push('$');
     }
-    out
+    // A secret may be another one in every text.
+    out.replace(&regex::escape(redact::HIDDEN), ".+")
 }
 
 /// Surveys the user's ranges of a report, by pid. `usual` matches what steps are usually called.
@@ -165,7 +171,7 @@ pub fn frequent_texts(path: &Path, limit: usize) -> Result<Vec<(String, u64)>> {
             && let (Some(text), Some(n)) =
                 (text(row, 0), int(row, 1).and_then(|n| u64::try_from(n).ok()))
         {
-            list.push((text.into_owned(), n));
+            list.push((redact::text(&shorten(&text, LOOKED_AT)).into_owned(), n));
         }
     })?;
     Ok(list)
