@@ -17,6 +17,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Statement};
 use super::queries::Query;
 use crate::ingest::{open, sniff};
 use crate::model::Ns;
+use crate::text::shorten;
 use crate::{Error, Result, redact};
 
 /// A table of the export as the queries see it.
@@ -152,6 +153,8 @@ const TEXT_COLUMNS: &[&str] = &["text", "value", "name", "uuid", "jsonText", "bi
 const MOST_MEMORY: u64 = 512 << 20;
 /// Bytes of a text that are read; the longest of use, a whole environment, is shorter.
 const LONGEST_TEXT: usize = 1 << 20;
+/// Characters of a text that is shown as it stands: a host, a model, a note of the profiler.
+const LONGEST_SHOWN: usize = 2000;
 const EXPORT_AGAIN: &str =
     "export the report again: nsys export --type sqlite --force-overwrite true REPORT.nsys-rep";
 
@@ -522,9 +525,9 @@ pub fn text<'r>(row: &'r Row<'_>, at: usize) -> Option<std::borrow::Cow<'r, str>
     }
 }
 
-/// Column `at` as text that may be shown, see [`redact::text`].
+/// Column `at` as text that may be shown: see [`redact::text`], and not longer than anyone reads.
 pub fn shown(row: &Row<'_>, at: usize) -> Option<String> {
-    text(row, at).map(|text| redact::owned(text.into_owned()))
+    text(row, at).map(|text| redact::text(&shorten(&text, LONGEST_SHOWN)).into_owned())
 }
 
 /// Column `at` as bytes, whether stored as blob or text; `None` for NULL and numbers.

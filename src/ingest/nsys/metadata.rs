@@ -15,6 +15,9 @@ pub const RANK_VARIABLES: [&str; 5] =
 const SIZE_VARIABLES: [&str; 4] =
     ["WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
 
+/// NCCL and CUDA settings that are kept.
+const MOST_SETTINGS: usize = 500;
+
 /// Facts about one report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metadata {
@@ -152,7 +155,7 @@ impl Metadata {
                     keep(variable.trim(), value.trim().trim_matches('"'));
                 }
             } else if name.ends_with("CUDA_GRAPH_TRACE_OPTIONS:MODE") {
-                graph_mode = Some(redact::owned(value.into_owned()));
+                graph_mode = shown(row, 1);
             } else if name.ends_with(":COLLECT_NVTX_TRACE") {
                 nvtx_traced = Some(value.eq_ignore_ascii_case("true"));
             } else if name == "NVTX_OPTIONS:NVTX_DOMAIN_FILTER_STRING" {
@@ -161,9 +164,7 @@ impl Metadata {
         })?;
         let mut hostname = None;
         db.each(queries::SYSTEM, [], |row| match (text(row, 0), text(row, 1)) {
-            (Some(name), Some(value)) if name == "Hostname" => {
-                hostname = Some(redact::owned(value.into_owned()))
-            }
+            (Some(name), Some(_)) if name == "Hostname" => hostname = shown(row, 1),
             // `K=V;K=V`: a value may hold a semicolon, which at worst loses that variable.
             (Some(_), Some(value)) => value
                 .split(';')
@@ -179,6 +180,10 @@ impl Metadata {
             .into_iter()
             .filter_map(|(name, value)| redact::setting(&name, &value).map(|value| (name, value)))
             .collect();
+        // The first by name: no environment has as many.
+        while self.settings.len() > MOST_SETTINGS {
+            self.settings.pop_last();
+        }
         self.cuda_graph_mode = graph_mode;
         self.nvtx_traced = nvtx_traced;
         self.nvtx_filtered = nvtx_filtered;
