@@ -42,8 +42,22 @@ fn require_regular(path: &Path, metadata: &Metadata) -> Result<()> {
     } else if metadata.is_dir() {
         Err(Error::input(path, "is a folder").with_hint("name the files in it"))
     } else {
-        Err(Error::input(path, "is a pipe, a socket or a device, and only files are read")
+        let what = if is_socket(metadata) { "a socket" } else { "a pipe or a device" };
+        Err(Error::input(path, format!("is {what}, and only files are read"))
             .with_hint("save it as a file first"))
+    }
+}
+
+fn is_socket(metadata: &Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        metadata.file_type().is_socket()
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = metadata;
+        false
     }
 }
 
@@ -66,12 +80,13 @@ mod tests {
         );
         let _socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("a socket");
         std::os::unix::fs::symlink(at("fifo"), at("link to fifo")).expect("a link");
-        for path in
-            [at("fifo"), at("link to fifo"), at("socket"), "/dev/zero".into(), "/dev/null".into()]
-        {
-            let error = open(&path).expect_err("refused");
-            assert!(error.fact.starts_with("is a pipe, a socket or a device"), "{error}");
+        let devices = ["/dev/zero", "/dev/null"].map(std::path::PathBuf::from);
+        for path in [at("fifo"), at("link to fifo")].iter().chain(&devices) {
+            let error = open(path).expect_err("refused");
+            assert!(error.fact.starts_with("is a pipe or a device"), "{error}");
         }
+        let error = open(&at("socket")).expect_err("refused");
+        assert!(error.fact.starts_with("is a socket"), "{error}");
         assert_eq!(open(folder.path()).expect_err("refused").fact, "is a folder");
         assert_eq!(open(&at("none")).expect_err("refused").fact, "there is no such file");
     }
