@@ -151,6 +151,9 @@ fn fixed(value: f64, decimals: usize) -> String {
     if value > 0.0 { format!("<{smallest}") } else { format!(">-{smallest}") }
 }
 
+/// Ranges of ranks that one sentence lists.
+const LISTED: usize = 20;
+
 /// Ranks in order, as `0-7` or `0, 2-3`.
 pub fn rank_list(ranks: &[u32]) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
@@ -160,10 +163,17 @@ pub fn rank_list(ranks: &[u32]) -> String {
             _ => runs.push((rank, rank)),
         }
     }
-    runs.iter()
+    let mut list = runs
+        .iter()
+        .take(LISTED)
         .map(|&(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") })
         .collect::<Vec<_>>()
-        .join(", ")
+        .join(", ");
+    let more: u64 = runs.iter().skip(LISTED).map(|(a, b)| u64::from(b - a) + 1).sum();
+    if more > 0 {
+        list += &format!(" and {} more", count(more));
+    }
+    list
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::redact;
+
 /// Something that the reader of the numbers has to know: missing data, a corrected fault, a guess.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Warning {
@@ -19,13 +21,18 @@ pub struct Warning {
 impl Warning {
     /// A warning that is about no single report.
     pub fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), message: message.into(), hint: None, report: None }
+        Self {
+            code: code.to_owned(),
+            message: redact::owned(message.into()),
+            hint: None,
+            report: None,
+        }
     }
 
     /// Adds what to do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(redact::owned(hint.into()));
         self
     }
 

@@ -26,17 +26,14 @@ pub fn report(run: &Run, paths: &[PathBuf]) -> Option<Vec<String>> {
         (Some(_), None) => return None,
     };
     let mut words = vec!["nsysnccl".to_owned(), "report".to_owned()];
-    match (paths.len() > LISTED).then(|| pattern(paths)).flatten() {
-        Some(pattern) => words.push(word(&pattern)?),
-        None => words.extend(all(paths.iter().map(|path| path.to_str()))?),
-    }
+    words.extend(files(paths)?);
     if !run.inspector.is_empty() {
         words.push("--inspector".to_owned());
         words.extend(all(shortest(&run.inspector).iter().map(|path| Some(path.as_str())))?);
     }
     if !run.nccl_logs.is_empty() {
         words.push("--nccl-log".to_owned());
-        words.extend(all(run.nccl_logs.iter().map(|path| Some(path.as_str())))?);
+        words.extend(files(&run.nccl_logs.iter().map(PathBuf::from).collect::<Vec<_>>())?);
     }
     if let Some(topology) = &run.topology {
         words.extend(["--topo".to_owned(), word(topology)?]);
@@ -87,6 +84,14 @@ fn word(text: &str) -> Option<String> {
 
 fn all<S: AsRef<str>>(texts: impl Iterator<Item = Option<S>>) -> Option<Vec<String>> {
     texts.map(|text| word(text?.as_ref())).collect()
+}
+
+/// Files one by one, or many as one pattern, if there is one.
+fn files(paths: &[PathBuf]) -> Option<Vec<String>> {
+    match (paths.len() > LISTED).then(|| pattern(paths)).flatten() {
+        Some(pattern) => Some(vec![word(&pattern)?]),
+        None => all(paths.iter().map(|path| path.to_str())),
+    }
 }
 
 /// A pattern that matches these files and no other.

@@ -19,6 +19,10 @@ use crate::warning::Severity;
 const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep";
 const INSPECTOR: &str = "NCCL_PROFILER_PLUGIN=/path/to/libnccl-profiler-inspector.so NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000 NCCL_INSPECTOR_DUMP_DIR=FOLDER (its parent has to exist), and give the folder to --inspector";
 const PROFILE: &str = "nsys profile --trace=cuda,nvtx --cuda-graph-trace=node";
+/// Findings, the most important; each run can have its own.
+const MOST: usize = 200;
+/// Versions that one sentence names.
+const VERSIONS: usize = 6;
 /// Characters of a text of the profiler that are shown.
 const NOTE: usize = 200;
 
@@ -541,8 +545,9 @@ fn versions(exports: &[Export]) -> Option<Finding> {
             "nsys-versions-differ",
             Severity::Info,
             format!(
-                "The exports are by several versions of nsys: {}.",
-                versions.into_iter().collect::<Vec<_>>().join(", ")
+                "The exports are by {} versions of nsys: {}.",
+                count(versions.len() as u64),
+                some(versions.iter().copied(), VERSIONS)
             ),
             (&[], "Overheads of the profiler may differ between ranks."),
             "Use one version on all ranks.",
@@ -702,7 +707,15 @@ pub fn merged(findings: Vec<Finding>) -> Vec<Finding> {
         }
     }
     list.sort_by_key(|finding| finding.severity);
+    list.truncate(MOST);
     list
+}
+
+/// The first few names, with how many there are more.
+fn some<'a>(names: impl ExactSizeIterator<Item = &'a str>, few: usize) -> String {
+    let more = names.len().saturating_sub(few);
+    let shown = names.take(few).collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{shown} and {} more", count(more as u64)) } else { shown }
 }
 
 fn plural_of(n: usize, one: &str, several: &str) -> String {

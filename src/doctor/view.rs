@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{Finding, Number, command, findings};
 use crate::Error;
@@ -11,6 +11,12 @@ use crate::ingest::nsys::contents::{Contents, Note};
 use crate::ingest::nsys::metadata::Exported;
 use crate::model::nccl_log::NcclLog;
 use crate::model::topology::Topology;
+use crate::text::shorten;
+
+/// Entries of a list inside an entry that JSON prints: writers of a log, its processes, notes of the profiler.
+const LISTED: usize = 1000;
+/// Characters of a step's text that are shown.
+const STEP_TEXT: usize = 200;
 
 /// Name and version of the JSON document.
 pub const SCHEMA: &str = "nsysnccl.doctor/1";
@@ -34,7 +40,8 @@ pub struct Examination {
     pub topologies: Vec<TopologyFile>,
     /// Files that cannot be used, and why.
     pub unusable: Vec<Unusable>,
-    /// Files that were found in folders and are something else.
+    /// Files that were found in folders and are something else; JSON has the first thousand.
+    #[serde(serialize_with = "first")]
     pub other_files: Vec<String>,
     /// A command that compares the runs; `None` unless there are several that can be reported on.
     pub compare_command: Option<Vec<String>>,
@@ -177,7 +184,8 @@ pub struct Export {
     pub settings: BTreeMap<String, String>,
     /// Rows by kind.
     pub rows: Rows,
-    /// Warnings and errors that the profiler noted.
+    /// Warnings and errors that the profiler noted; JSON has the first thousand.
+    #[serde(serialize_with = "first")]
     pub profiler_notes: Vec<Note>,
 }
 
@@ -230,7 +238,8 @@ pub struct InspectorLog {
     pub first_written_us: Option<i64>,
     /// Last time of writing.
     pub last_written_us: Option<i64>,
-    /// Who wrote it: one entry a process and communicator.
+    /// Who wrote it: one entry a process and communicator; JSON has the first thousand.
+    #[serde(serialize_with = "first")]
     pub writers: Vec<Writer>,
 }
 
@@ -258,8 +267,10 @@ pub struct NcclLogFile {
     /// Messages that broke off.
     pub torn: u64,
     /// NCCL versions.
+    #[serde(serialize_with = "first")]
     pub versions: BTreeSet<String>,
-    /// Hosts and processes that made communicators, `host:pid`.
+    /// Hosts and processes that made communicators, `host:pid`; JSON has the first thousand.
+    #[serde(serialize_with = "first")]
     pub processes: BTreeSet<String>,
     /// Ranks of its largest communicator.
     pub n_ranks: Option<u32>,
@@ -411,6 +422,16 @@ impl Export {
     }
 }
 
+/// The first entries of a list: what a file holds must not make the document as long as the file.
+fn first<'a, T, L, S>(list: &'a L, serializer: S) -> Result<S::Ok, S::Error>
+where
+    T: Serialize + 'a,
+    &'a L: IntoIterator<Item = &'a T>,
+    S: Serializer,
+{
+    serializer.collect_seq(list.into_iter().take(LISTED))
+}
+
 /// Everything together, with what is missing.
 pub fn assemble(
     runs: Vec<(Run, Vec<Export>)>,
@@ -437,7 +458,10 @@ pub fn assemble(
             topologies: with_links,
         }));
     }
-    let (runs, exports): (Vec<Run>, Vec<Vec<Export>>) = runs.into_iter().unzip();
+    let (mut runs, exports): (Vec<Run>, Vec<Vec<Export>>) = runs.into_iter().unzip();
+    for step in runs.iter_mut().filter_map(|run| run.steps.first.as_mut()) {
+        *step = shorten(step, STEP_TEXT).into_owned();
+    }
     let attached = |path: &String| {
         runs.iter().any(|run| run.inspector.contains(path) || run.nccl_logs.contains(path))
     };

@@ -25,15 +25,14 @@ pub fn learn(traces: &mut [RankTrace], logs: &[&NcclLog]) {
             continue;
         }
         let device = trace.device;
+        let mut known: BTreeSet<u64> = trace.comm_inits.iter().map(|init| init.comm).collect();
         let own = logs
             .iter()
             .flat_map(|log| &log.processes)
             .filter(is_own)
             .flat_map(|process| &process.comms);
         for comm in own.filter(|comm| comm.cuda_dev == device) {
-            if let Some(init) = init(comm)
-                .filter(|init| trace.comm_inits.iter().all(|known| known.comm != init.comm))
-            {
+            if let Some(init) = init(comm).filter(|init| known.insert(init.comm)) {
                 trace.comm_inits.push(init);
             }
         }

@@ -6,7 +6,7 @@ pub mod inspector;
 pub mod nccl_log;
 pub mod nsys;
 pub mod one_run;
+pub mod open;
 pub mod ranks;
-pub mod settings;
 pub mod sniff;
 pub mod topo;

@@ -6,11 +6,10 @@
 //! and are never empty, so tabs and pasted, aligned copies read alike.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::ingest::open;
 use crate::model::topology::{PathClass, Topology};
 use crate::text;
 
@@ -22,16 +21,11 @@ const LARGEST: u64 = 4 * 1024 * 1024;
 /// # Errors
 /// If it cannot be read, or holds no matrix.
 pub fn read(path: &Path) -> Result<Topology> {
-    let mut bytes = Vec::new();
-    let file =
-        File::open(path).map_err(|e| Error::input(path, format!("cannot be opened: {e}")))?;
-    file.take(LARGEST)
-        .read_to_end(&mut bytes)
-        .map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
-    let mut topology = parse(&String::from_utf8_lossy(&bytes)).ok_or_else(|| {
-        Error::input(path, "holds no topology matrix")
-            .with_hint("write it with: nvidia-smi topo -m > topo.txt")
-    })?;
+    let mut topology =
+        parse(&String::from_utf8_lossy(&open::head(path, LARGEST)?)).ok_or_else(|| {
+            Error::input(path, "holds no topology matrix")
+                .with_hint("write it with: nvidia-smi topo -m > topo.txt")
+        })?;
     topology.path = path.to_string_lossy().into_owned();
     Ok(topology)
 }

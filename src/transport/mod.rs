@@ -13,6 +13,9 @@ use crate::warning::Warning;
 
 pub use peaks::{LinkKind, Peak, peak_gbs};
 
+/// Warnings of NCCL that are repeated of one log.
+const MOST_WARNINGS: usize = 100;
+
 /// What logs and topology say, put together.
 #[derive(Debug, Clone)]
 pub struct Facts<'a> {
@@ -251,18 +254,18 @@ impl<'a> Facts<'a> {
                     "Let every process write its own log: NCCL_DEBUG_FILE=nccl.%h.%p.log",
                 ));
             }
-            for process in &log.processes {
-                for (text, count) in &process.warnings {
-                    let times =
-                        if *count == 1 { String::new() } else { format!(" ({count} times)") };
-                    out.push(Warning::new(
-                        "nccl-warning",
-                        format!(
-                            "NCCL warned on {} pid {}{times}: {text}",
-                            process.host, process.pid
-                        ),
-                    ));
-                }
+            let said = || log.processes.iter().flat_map(|p| p.warnings.iter().map(move |w| (p, w)));
+            for (process, (text, count)) in said().take(MOST_WARNINGS) {
+                let times = if *count == 1 { String::new() } else { format!(" ({count} times)") };
+                let message =
+                    format!("NCCL warned on {} pid {}{times}: {text}", process.host, process.pid);
+                out.push(Warning::new("nccl-warning", message));
+            }
+            let more = said().skip(MOST_WARNINGS).count();
+            if more > 0 {
+                let message =
+                    format!("{}: NCCL wrote {more} more warnings than are listed here", log.path);
+                out.push(Warning::new("nccl-warning", message));
             }
         }
         if let Some(topology) = self.topology.filter(|topology| topology.hides_nvlink) {
@@ -388,8 +391,10 @@ fn members<'a>(
     }
     let by_bus = |host: &str, device: Device| {
         let (known, gpus) = (buses.get(host)?, &topology?.gpus);
-        let at = known.iter().position(|bus| Some(*bus) == device.bus_id)?;
-        gpus.get(at).copied().filter(|_| known.len() == gpus.len())
+        // Only as many as the machine has: looking through them takes no time.
+        let at = (known.len() == gpus.len())
+            .then(|| known.iter().position(|bus| Some(*bus) == device.bus_id))??;
+        gpus.get(at).copied()
     };
     let mut members = BTreeMap::new();
     for process in processes() {

@@ -16,6 +16,7 @@ mod support;
 
 mod across;
 mod attack;
+mod attack_files;
 mod capture_kit;
 mod command;
 mod compare;

@@ -14,7 +14,6 @@ mod memo;
 mod parser;
 mod prometheus;
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +22,7 @@ use rayon::prelude::*;
 
 pub use find::{files, is_log};
 
+use crate::ingest::open;
 use crate::model::record::{LogFile, Sink};
 use crate::{Error, Result};
 
@@ -51,7 +51,7 @@ pub fn read<S: Sink + Send>(
 /// The file cannot be opened or read from its first byte on.
 pub fn read_file(path: &Path, sink: &mut impl Sink) -> Result<LogFile> {
     let failed = |e: std::io::Error| Error::input(path, format!("cannot be read: {e}"));
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file = open::open(path)?;
     let mut magic = Vec::with_capacity(2);
     (&mut file).take(2).read_to_end(&mut magic).map_err(failed)?;
     let gzip = magic == [0x1f, 0x8b];

@@ -12,6 +12,7 @@ use crate::model::CommOp;
 use crate::model::record::{
     BadLine, ChannelStamps, Drops, LogFile, Origin, Record, Sink, Stamps, Timing,
 };
+use crate::redact;
 use crate::text::shorten;
 
 /// Bad lines that are kept with their reason; all are counted.
@@ -205,7 +206,9 @@ impl<S: Sink> State<'_, S> {
     fn bad(&mut self, line: u64, lines: u64, reason: &str) {
         self.log.bad_lines += lines;
         if self.log.bad.len() < BAD_KEPT {
-            self.log.bad.push(BadLine { line, reason: shorten(reason, 160).into_owned() });
+            self.log
+                .bad
+                .push(BadLine { line, reason: redact::text(&shorten(reason, 160)).into_owned() });
         }
     }
 
@@ -334,16 +337,16 @@ impl<S: Sink> State<'_, S> {
             return Err(Fault::from(format!("names rank {rank} of {n_ranks}")));
         }
         let origin = Origin {
-            comm_id: id.0.to_string(),
+            comm_id: redact::text(&id.0).into_owned(),
             comm_name: header
                 .comm_name
                 .as_ref()
                 .filter(|n| n.0 != "unknown")
-                .map(|n| n.0.to_string()),
+                .map(|n| redact::text(&n.0).into_owned()),
             rank,
             n_ranks,
             nnodes: small(header.nnodes),
-            hostname: text(&metadata.hostname),
+            hostname: redact::owned(text(&metadata.hostname)),
             pid: small(metadata.pid),
         };
         self.features.plain = true;
@@ -445,12 +448,9 @@ impl<S: Sink> State<'_, S> {
         let op = known_operation(name);
         if op.is_none() {
             let names = &mut self.log.unknown_operations;
-            let name = if names.len() < NAMES_KEPT || names.contains_key(name) {
-                &shorten(name, 60)
-            } else {
-                "other names"
-            };
-            *names.entry(name.to_owned()).or_default() += 1;
+            let name = redact::text(&shorten(name, 60)).into_owned();
+            let known = names.len() < NAMES_KEPT || names.contains_key(&name);
+            *names.entry(if known { name } else { "other names".to_owned() }).or_default() += 1;
         }
         op
     }

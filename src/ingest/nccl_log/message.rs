@@ -3,6 +3,7 @@
 
 use crate::model::CommOp;
 use crate::model::nccl_log::{Channels, Device, Transport, Tuning};
+use crate::redact;
 
 /// A message that matters here.
 #[derive(Debug, Clone, PartialEq)]
@@ -191,7 +192,12 @@ fn transport(via: &str) -> Option<Transport> {
         Some((device, proxy)) => (device, Some(proxy.parse().ok()?)),
         None => (device, None),
     };
-    Some(Transport::Net { plugin: plugin.to_owned(), device: device.parse().ok()?, gdrdma, proxy })
+    Some(Transport::Net {
+        plugin: redact::text(plugin).into_owned(),
+        device: device.parse().ok()?,
+        gdrdma,
+        proxy,
+    })
 }
 
 /// `00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA`, without `CollNet `.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::db::{Db, int, text, time};
+use super::db::{Db, int, shown, time};
 use super::gpu_work::{GpuRow, GpuWork, Kind, Sink};
 use super::metadata::Metadata;
 use super::{NsysReport, Options, Place, Ranges, queries};
@@ -91,11 +91,11 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents
     let payloads_described = db.each(queries::PAYLOAD_ENTRIES, [], |_| ())? > 0;
     let mut notes = Vec::new();
     db.each(queries::NOTES, [], |row| {
-        if let (Some(severity), Some(text), Some(count)) = (int(row, 0), text(row, 1), int(row, 2))
+        if let (Some(severity), Some(text), Some(count)) = (int(row, 0), shown(row, 1), int(row, 2))
         {
             notes.push(Note {
                 error: severity >= 3,
-                text: text.into_owned(),
+                text,
                 count: u64::try_from(count).unwrap_or(0),
             });
         }

@@ -18,6 +18,12 @@ const FEW: usize = 3;
 /// Runs whose command is printed.
 const RUNS: usize = 12;
 
+/// Findings that are printed, the most important.
+const FINDINGS: usize = 40;
+
+/// Kinds of trouble with files that are listed.
+const TROUBLES: usize = 40;
+
 /// Files or runs that are named in one sentence.
 const NAMES: usize = 6;
 
@@ -76,7 +82,7 @@ pub fn document(view: &Examination) -> Document {
         title: title(view),
         facts: facts(view),
         headline: headline(view),
-        findings: view.findings.iter().map(|finding| note(view, finding)).collect(),
+        findings: view.findings.iter().take(FINDINGS).map(|finding| note(view, finding)).collect(),
         sections,
         warnings: Vec::new(),
         definitions: Vec::new(),
@@ -296,7 +302,12 @@ fn unusable(view: &Examination) -> Option<Block> {
         let text = if names.len() > 1 { format!("each {text}") } else { text };
         Entry { name: listed(&names), text, tone: Tone::Bad }
     };
-    let entries: Vec<Entry> = kinds.into_iter().map(entry).collect();
+    let more = kinds.len().saturating_sub(TROUBLES);
+    let mut entries: Vec<Entry> = kinds.into_iter().take(TROUBLES).map(entry).collect();
+    if more > 0 {
+        let name = many(more, "more kind of trouble", "more kinds of trouble");
+        entries.push(Entry { name, text: "in JSON".to_owned(), tone: Tone::Bad });
+    }
     (!entries.is_empty()).then_some(Block::Entries(entries))
 }
 
