@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use regex::Regex;
 
 use crate::analysis::{kernels::KernelTimes, run, step_metrics, strip};
-use crate::classify::{Classifier, Family};
+use crate::classify::{Classifier, Family, doubt};
 use crate::collectives::{self, analyse, events, groups};
 use crate::findings;
 use crate::ingest::nsys::{self, Candidate, NsysReport};
@@ -468,7 +468,11 @@ fn analyse(
     };
     let strips = strips(traces, &ranks, &windows, &run);
     let kernels: Kernels = kernels.finish();
-    warnings.extend(graph_warning(&ranks));
+    warnings.extend(graph_warning(traces, &ranks));
+    warnings.extend(doubt::fused(traces));
+    if !communicates(&ranks) {
+        warnings.extend(doubt::unrecognised(traces));
+    }
     if let Some(first) = run.steps.first().filter(|s| s.outlier && !s.counted) {
         warnings.push(
             Warning::new(
@@ -694,7 +698,19 @@ fn step_warnings(
     list
 }
 
-fn graph_warning(ranks: &[RankReport]) -> Option<Warning> {
+/// True if some step has communication, or work of which nobody knows whether it is.
+fn communicates(ranks: &[RankReport]) -> bool {
+    ranks.iter().flat_map(|rank| &rank.steps).any(|step| {
+        [Metric::CommNs, Metric::UnclassifiedNs]
+            .iter()
+            .any(|&metric| step.values.int(metric).is_some_and(|ns| ns > 0))
+    })
+}
+
+fn graph_warning(traces: &[RankTrace], ranks: &[RankReport]) -> Option<Warning> {
+    if !traces.iter().any(|trace| trace.ops.has_graph_rows()) {
+        return None;
+    }
     let steps = ranks.iter().flat_map(|r| &r.steps);
     let with_graphs =
         steps.filter(|s| s.values.int(Metric::UnclassifiedNs).is_some_and(|ns| ns > 0)).count();

@@ -192,6 +192,13 @@ pub struct NcclCall {
     pub operation: Option<u64>,
 }
 
+impl NcclCall {
+    /// True for an operation and for a group, which launches the operations in it; false for communicator management.
+    pub fn moves_data(&self) -> bool {
+        self.op.is_some() || self.kind != CallKind::Plain
+    }
+}
+
 /// A communicator that a rank is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommInit {

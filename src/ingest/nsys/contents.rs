@@ -8,7 +8,7 @@ use rusqlite::Row;
 use serde::Serialize;
 
 use super::db::{Db, int, text, time};
-use super::gpu_work::{DeviceKey, KernelNames, process_of};
+use super::gpu_work::{DeviceKey, KernelNames, is_lost_time, process_of};
 use super::metadata::Metadata;
 use super::queries::{self, Query};
 use super::ranges::{self, Found, ProcessRanges, Wanted};
@@ -233,6 +233,9 @@ impl Tally {
     ) -> Result<u64> {
         db.each(query, [], |row| {
             let (Some(start), Some(end)) = (time(row, 0), time(row, 1)) else { return };
+            if is_lost_time(start, end, zero) {
+                return;
+            }
             if start < zero {
                 self.before_capture += 1;
                 return;

@@ -50,6 +50,7 @@ pub const TABLES: &[Table] = &[
             "globalPid",
             "demangledName",
             "shortName",
+            "graphNodeId",
         ],
     ),
     table(
@@ -64,6 +65,9 @@ pub const TABLES: &[Table] = &[
             "globalPid",
             "bytes",
             "copyKind",
+            "srcDeviceId",
+            "dstDeviceId",
+            "graphNodeId",
         ],
     ),
     table(
@@ -77,6 +81,7 @@ pub const TABLES: &[Table] = &[
             "correlationId",
             "globalPid",
             "bytes",
+            "graphNodeId",
         ],
     ),
     table(

@@ -11,6 +11,7 @@ pub mod metadata;
 pub mod payload;
 pub mod queries;
 pub mod ranges;
+pub mod stream_order;
 pub mod survey;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -20,13 +21,14 @@ use std::sync::Arc;
 use regex::Regex;
 
 use self::db::Db;
-use self::gpu_work::{DeviceKey, GpuWork, KernelNames, Oddities, pid_of};
+use self::gpu_work::{DeviceKey, GpuWork, KernelNames, Oddities, WORK_TABLES, pid_of};
 use self::launches::LaunchTable;
 use self::metadata::Metadata;
 use self::ranges::{CallIndex, Found, ProcessRanges, Wanted};
-use crate::classify::Classifier;
+use crate::classify::{self, Classifier};
 use crate::model::{Class, NameId, Names, Ops, RankSource, RankTrace};
 use crate::report::{Capture, Input};
+use crate::units;
 use crate::warning::Warning;
 use crate::{Error, Result};
 
@@ -123,8 +125,8 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
         let Some(table) = tables.get(&key.process) else { continue };
         let ops = device.finish(
             table,
-            |id| kernels.get(id as usize).copied().unwrap_or((NameId::NONE, Class::Compute)),
-            |launch| calls.open_at(launch.thread, launch.start),
+            |id| kernels.get(id as usize).copied().unwrap_or((NameId::NONE, Class::Unclassified)),
+            &calls,
             &mut odd,
         );
         let names = (Arc::clone(&names), Arc::clone(&families));
@@ -222,11 +224,21 @@ fn kernel_classes(
 ) -> (Vec<(NameId, Class)>, HashMap<NameId, &'static str>) {
     let mut families = HashMap::new();
     let mut class_of = |kernel: &KernelNames| {
-        let string = |id: Option<i64>| id.and_then(|id| found.strings.get(&id)).copied();
-        let short = string(kernel.short).or(string(kernel.demangled));
-        let name = short.unwrap_or_else(|| names.intern("(kernel without a name)"));
-        let demangled = string(kernel.demangled).map_or("", |id| names.get(id));
-        match classifier.kernel(names.get(name), demangled) {
+        let known = |id: Option<i64>, names: &Names| {
+            id.and_then(|id| found.strings.get(&id))
+                .copied()
+                .filter(|&id| !names.get(id).is_empty())
+        };
+        let demangled = known(kernel.demangled, names);
+        let short = known(kernel.short, names).or_else(|| {
+            let short = classify::short_name(names.get(demangled?)).to_owned();
+            Some(names.intern(&short))
+        });
+        // Without a name nobody can say whether it communicates.
+        let Some(name) = short else {
+            return (names.intern("(kernel without a name)"), Class::Unclassified);
+        };
+        match classifier.kernel(names.get(name), demangled.map_or("", |id| names.get(id))) {
             Some(family) => {
                 families.insert(name, family.label());
                 (name, Class::Comm)
@@ -279,17 +291,52 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
         "before-capture",
         format!("{} step ranges begin before the capture and are left out.", found.before_capture),
     );
+    let rows = |n: usize| units::plural(n, "row");
+    for (i, table) in WORK_TABLES.into_iter().enumerate() {
+        let counted = |list: [u64; 4]| list.get(i).copied().unwrap_or(0);
+        let n = counted(odd.negative);
+        add(
+            n,
+            "negative-duration",
+            format!(
+                "{} of {table} end before they start and count as zero length.",
+                rows(n as usize)
+            ),
+        );
+        let n = counted(odd.without_time);
+        add(
+            n,
+            "no-time",
+            format!(
+                "{} of {table} are left out: they have no start or no end that can be a time.",
+                rows(n as usize)
+            ),
+        );
+        let n = counted(odd.zero_time);
+        add(
+            n,
+            "zero-time",
+            format!(
+                "{} of {table} are left out: start and end are zero, since the profiler lost the times.",
+                rows(n as usize)
+            ),
+        );
+        let n = counted(odd.overrun);
+        add(
+            n,
+            "overrun",
+            format!(
+                "{} of {table} run far over the next operation of their stream, which cannot be: they are cut where it starts.",
+                rows(n as usize)
+            ),
+        );
+    }
     add(
-        odd.negative,
-        "negative-duration",
-        format!("{} GPU operations end before they start and count as zero length.", odd.negative),
-    );
-    add(
-        odd.without_time,
-        "no-time",
+        odd.unnamed,
+        "unnamed-kernels",
         format!(
-            "{} GPU rows have no start or no end that can be a time and are left out.",
-            odd.without_time
+            "{} kernels have no name in the report, so nobody can tell whether they communicate: they are work of unknown class. Communication numbers are lower bounds, and shares are not given.",
+            odd.unnamed
         ),
     );
     add(

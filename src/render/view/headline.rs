@@ -140,21 +140,32 @@ fn communication(report: &Report) -> String {
         spread(report, Metric::UnclassifiedNs).map(|s| s.median.as_f64()).filter(|&v| v > 0.0);
     let Some(share) = median(report, Metric::CommFraction) else {
         return match unclassified {
-            Some(graphs) => {
+            Some(unknown) => {
                 let known = if comm.max.as_f64() == 0.0 {
-                    "no communication runs".to_owned()
+                    "no communication was recognised".to_owned()
                 } else {
                     format!("communication takes {took}")
                 };
+                let what = match report.warnings.iter().any(|w| w.code == "unnamed-kernels") {
+                    true => {
+                        "work of unknown class runs (kernels without a name, or CUDA graphs as one row)"
+                    }
+                    false => "CUDA graphs run that were captured as one row each",
+                };
                 format!(
-                    "How much of it is communication is unknown: for {} CUDA graphs run that were captured as one row each. Outside them {known}.",
-                    ns(graphs)
+                    "How much of it is communication is unknown: for {} {what}. Outside them {known}.",
+                    ns(unknown)
                 )
             }
             None => format!("Communication takes {took}; its share of the {one} is unknown."),
         };
     };
     if comm.max.as_f64() == 0.0 {
+        // The rule table knows names, not kernels: a run of several ranks probably communicates somehow.
+        if report.warnings.iter().any(|w| w.code == "no-communication-recognised") {
+            return "No communication was recognised in it; the warnings say which kernels may be it."
+                .to_owned();
+        }
         let alone = if report.ranks.len() == 1 { " (one rank)" } else { "" };
         return format!("No communication runs in it{alone}.");
     }
