@@ -413,7 +413,7 @@ impl Export {
 
 /// Everything together, with what is missing.
 pub fn assemble(
-    runs: Vec<(Run, Vec<Export>)>,
+    (runs, without_work): (Vec<(Run, Vec<Export>)>, Vec<(Export, Error)>),
     inspector_logs: Vec<InspectorLog>,
     nccl_logs: Vec<NcclLogFile>,
     topologies: Vec<TopologyFile>,
@@ -437,12 +437,20 @@ pub fn assemble(
             topologies: with_links,
         }));
     }
+    found
+        .extend(without_work.iter().map(|(export, reason)| findings::without_work(export, reason)));
     let (runs, exports): (Vec<Run>, Vec<Vec<Export>>) = runs.into_iter().unzip();
     let attached = |path: &String| {
         runs.iter().any(|run| run.inspector.contains(path) || run.nccl_logs.contains(path))
     };
-    found.extend(findings::of_logs(!runs.is_empty(), &inspector_logs, &nccl_logs, &attached));
+    found.extend(findings::of_logs(
+        !(runs.is_empty() && without_work.is_empty()),
+        &inspector_logs,
+        &nccl_logs,
+        &attached,
+    ));
     let mut exports: Vec<Export> = exports.into_iter().flatten().collect();
+    exports.extend(without_work.into_iter().map(|(export, _)| export));
     exports.sort_by(|a, b| a.path.cmp(&b.path));
     Examination {
         schema: SCHEMA,

@@ -1,6 +1,7 @@
 //! Files in, model out.
 
 pub mod communicators;
+pub mod encoding;
 pub mod folder;
 pub mod inspector;
 pub mod nccl_log;

@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::ingest::encoding::AsUtf8;
 use crate::ingest::settings;
 use crate::model::nccl_log::{CommKey, CommRank, Device, Link, NcclLog, Process, Transport};
 use crate::text;
@@ -36,7 +37,7 @@ pub fn read(path: &Path) -> Result<NcclLog> {
     }
     let file =
         File::open(path).map_err(|e| Error::input(path, format!("cannot be opened: {e}")))?;
-    let mut log = parse(BufReader::new(file))
+    let mut log = parse(BufReader::new(AsUtf8::new(file)))
         .map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
     if log.messages == 0 && log.versions.is_empty() {
         return Err(Error::input(path, "holds no NCCL message").with_hint(
@@ -270,7 +271,7 @@ impl Reading {
     fn decided(&self, device: Device, transport: &Transport) -> Device {
         let decimal = self.process.comms.iter().any(|c| c.device.nvml.is_some())
             || matches!(transport, Transport::P2p(kind) if kind == "CUMEM");
-        if decimal {
+        if decimal || device.bus_id.is_none() {
             Device { nvml: device.nvml, bus_id: None }
         } else {
             Device { nvml: None, bus_id: device.bus_id }

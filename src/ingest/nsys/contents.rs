@@ -14,7 +14,7 @@ use super::queries::{self, Query};
 use super::ranges::{self, Found, ProcessRanges, Wanted};
 use super::{NsysReport, Options};
 use crate::model::{Class, CommOp, Names, Ns, Ops};
-use crate::{Result, classify};
+use crate::{Error, Result, classify};
 
 /// What one report holds.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub struct Contents {
     pub payloads_described: bool,
     /// Warnings and errors of the profiler.
     pub notes: Vec<Note>,
+    /// Why there is no GPU work, so that no report can be made; `None` where there is some.
+    pub no_work: Option<Error>,
 }
 
 /// What one device ran during the capture.
@@ -68,15 +70,14 @@ pub struct Note {
 /// Counts what a report holds.
 ///
 /// # Errors
-/// The file is missing, of another kind, damaged, or holds no GPU work.
+/// The file is missing, of another kind, or damaged.
 pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents> {
     let db = Db::open(path)?;
     let meta = Metadata::read(&db)?;
     let mut tally = Tally::read(&db, meta.zero)?;
     let ranked = tally.ranked();
-    if ranked.is_empty() {
-        return Err(super::no_gpu_work(path, tally.before_capture));
-    }
+    let no_work =
+        ranked.is_empty().then(|| super::no_work::reason(&db, tally.before_capture)).transpose()?;
     let kernels: Vec<KernelNames> = tally.names.clone();
     let strings: HashSet<i64> =
         kernels.iter().flat_map(|k| [k.short, k.demangled]).flatten().collect();
@@ -112,7 +113,7 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents
             comm().filter(|(id, _)| op(id) == Some(CommOp::SendRecv)).map(|(_, n)| n).sum();
         work.push(Work { comm_kernels, send_kernels, ..device.work });
     }
-    contents(&db, meta, &tally, &found, (candidates, work))
+    Ok(Contents { no_work, ..contents(&db, meta, &tally, &found, (candidates, work))? })
 }
 
 fn contents(
@@ -157,6 +158,7 @@ fn contents(
         user_ranges: found.user_ranges,
         payloads_described,
         notes,
+        no_work: None,
     })
 }
 

@@ -88,7 +88,7 @@ pub const TABLES: &[Table] = &[
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
         &["start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"],
     ),
-    table("CUPTI_ACTIVITY_KIND_RUNTIME", &["start", "correlationId", "globalTid"]),
+    table("CUPTI_ACTIVITY_KIND_RUNTIME", &["start", "correlationId", "globalTid", "nameId"]),
     table(
         "NVTX_EVENTS",
         &[

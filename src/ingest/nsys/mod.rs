@@ -8,6 +8,8 @@ pub mod db;
 pub mod gpu_work;
 pub mod launches;
 pub mod metadata;
+pub mod no_work;
+pub mod notes;
 pub mod payload;
 pub mod queries;
 pub mod ranges;
@@ -91,7 +93,7 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
     let mut work = GpuWork::read(&db, meta.zero)?;
     let ranked = ranked_devices(&work);
     if ranked.is_empty() {
-        return Err(no_gpu_work(path, work.oddities.before_capture));
+        return Err(no_work::reason(&db, work.oddities.before_capture)?);
     }
     let mut names = Names::default();
     let strings: HashSet<i64> =
@@ -200,19 +202,6 @@ fn ranked_devices(work: &GpuWork) -> Vec<DeviceKey> {
     let with_kernels: Vec<DeviceKey> =
         all.iter().copied().filter(|key| work.devices[key].runs_kernels()).collect();
     if with_kernels.is_empty() { all } else { with_kernels }
-}
-
-fn no_gpu_work(path: &Path, before_capture: u64) -> Error {
-    let fact = if before_capture > 0 {
-        format!(
-            "holds no GPU work: all {before_capture} kernels, copies and graph rows are from before the capture"
-        )
-    } else {
-        "holds no GPU work (no kernels, no copies, no graph rows)".to_owned()
-    };
-    Error::input(path, fact).with_hint(
-        "capture with --trace=cuda,nvtx and let the captured part reach the training steps",
-    )
 }
 
 /// Name and class of each distinct kernel, and the library of those that communicate.
@@ -355,7 +344,7 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
             odd.graphs_with_kernels
         ),
     );
-    for error in &meta.errors {
+    for error in meta.errors.iter().filter(|error| notes::concerns_report(error)) {
         list.push(
             Warning::new("profiler-error", format!("The profiler noted an error: {error}"))
                 .in_report(report),

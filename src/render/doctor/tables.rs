@@ -211,6 +211,7 @@ pub(super) fn logs(view: &Examination) -> Option<Table> {
         let links = match &topology.links {
             Some((best, worst)) if best == worst => format!(", {best}"),
             Some((best, worst)) => format!(", {best} to {worst}"),
+            None if topology.gpus.len() == 1 => ", nothing to join".to_owned(),
             None => ", peer access only".to_owned(),
         };
         rows.push((
