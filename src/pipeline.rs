@@ -135,7 +135,7 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
     let (mut traces, more) = ranks::assign(candidates, options.rank_regex.as_deref())?;
     warnings.extend(more);
     let logs = read_nccl_logs(options, &mut unusable)?;
-    communicators::learn(&mut traces, &logs.iter().collect::<Vec<_>>());
+    warnings.extend(communicators::learn(&mut traces, &logs.iter().collect::<Vec<_>>()));
     warnings.extend(one_run::missing_ranks(&traces));
     warnings.extend(one_run::captured_apart(one_run::captured_at(&traces)));
     warnings.extend(idle_comm_regex(&traces, options));
@@ -591,7 +591,10 @@ fn add_transport(
     );
     report.warnings.extend(facts.warnings());
     report.warnings.extend(facts.foreign(&report.ranks.iter().map(|rank| rank.pid).collect()));
-    report.transport = Some(facts.view());
+    let placed: Vec<(u32, u32)> =
+        report.ranks.iter().filter_map(|rank| Some((rank.rank, rank.gpu_index?))).collect();
+    report.transport =
+        Some(report::transport::Transport { gpus: facts.gpus(&placed), ..facts.view() });
     Ok(())
 }
 
@@ -643,6 +646,7 @@ fn rank_report(trace: &RankTrace, steps: Vec<report::RankStep>) -> RankReport {
         device: trace.device,
         gpu: trace.gpu.clone(),
         gpu_uuid: trace.gpu_uuid.clone(),
+        gpu_index: trace.gpu_index,
         hostname: trace.hostname.clone(),
         clock: Clock {
             epoch_ns: trace.epoch_ns,

@@ -151,6 +151,9 @@ fn fixed(value: f64, decimals: usize) -> String {
     if value > 0.0 { format!("<{smallest}") } else { format!(">-{smallest}") }
 }
 
+/// Runs of ranks that a sentence lists one by one.
+const RUNS_NAMED: usize = 8;
+
 /// Ranks in order, as `0-7` or `0, 2-3`.
 pub fn rank_list(ranks: &[u32]) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
@@ -164,6 +167,21 @@ pub fn rank_list(ranks: &[u32]) -> String {
         .map(|&(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") })
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// `rank 3`, `ranks 0-3, 8`; of many, the first few and how many there are: `ranks 0, 2, 4, 6 and others (500 in all)`.
+pub fn ranks(ranks: &[u32]) -> String {
+    let list = rank_list(ranks);
+    if ranks.len() == 1 {
+        return format!("rank {list}");
+    }
+    let parts: Vec<&str> = list.split(", ").collect();
+    match parts.get(..RUNS_NAMED) {
+        Some(first) if parts.len() > RUNS_NAMED => {
+            format!("ranks {} and others ({} in all)", first.join(", "), count(ranks.len() as u64))
+        }
+        _ => format!("ranks {list}"),
+    }
 }
 
 #[cfg(test)]
@@ -256,5 +274,9 @@ mod tests {
         assert_eq!(rank_list(&[7, 0, 2, 3]), "0, 2-3, 7");
         assert_eq!(rank_list(&[u32::MAX]), "4294967295");
         assert_eq!(rank_list(&[]), "");
+        assert_eq!(ranks(&[3]), "rank 3");
+        assert_eq!(ranks(&[8, 0, 1, 2, 3]), "ranks 0-3, 8");
+        let even: Vec<u32> = (0..500).map(|i| 2 * i).collect();
+        assert_eq!(ranks(&even), "ranks 0, 2, 4, 6, 8, 10, 12, 14 and others (500 in all)");
     }
 }

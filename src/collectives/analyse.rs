@@ -206,6 +206,7 @@ mod tests {
                     device: 0,
                     gpu: None,
                     gpu_uuid: None,
+                    gpu_index: None,
                     hostname: named.then(|| "node".to_owned()),
                     epoch_ns,
                     ops,

@@ -109,6 +109,7 @@ fn report(name: &str, ranks: &[Vec<(String, Values)>]) -> Report {
         device: 0,
         gpu: Some("NVIDIA H200".to_owned()),
         gpu_uuid: None,
+        gpu_index: None,
         hostname: None,
         clock: Clock {
             epoch_ns: None,

@@ -3,6 +3,7 @@
 pub mod communicators;
 pub mod encoding;
 pub mod folder;
+pub mod hosts;
 pub mod inspector;
 pub mod nccl_log;
 pub mod nsys;

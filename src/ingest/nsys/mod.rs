@@ -27,12 +27,12 @@ use self::gpu_work::{DeviceKey, GpuWork, KernelNames, Oddities, WORK_TABLES, pid
 use self::launches::LaunchTable;
 use self::metadata::Metadata;
 use self::ranges::{CallIndex, Found, ProcessRanges, Wanted};
+use crate::Result;
 use crate::classify::{self, Classifier};
 use crate::model::{Class, NameId, Names, Ops, RankSource, RankTrace};
 use crate::report::{Capture, Input};
 use crate::units;
 use crate::warning::Warning;
-use crate::{Error, Result};
 
 /// What to look for while reading.
 #[derive(Debug)]
@@ -177,6 +177,7 @@ fn candidate(
         device: u32::try_from(key.device).unwrap_or(u32::MAX),
         gpu,
         gpu_uuid,
+        gpu_index: meta.gpu_index(pid, key.device),
         hostname: meta.hostname.clone(),
         epoch_ns: meta.epoch_ns,
         ops,

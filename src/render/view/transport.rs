@@ -3,14 +3,17 @@
 use crate::render::document::Block;
 use crate::render::table::{Column, Table};
 use crate::render::units;
-use crate::report::transport::Transport;
+use crate::report::transport::{Gpu, Transport};
 
 /// Rows of the longest table; JSON has everything.
 const MOST_ROWS: usize = super::tables::MOST_ROWS;
+/// GPUs that the matrix shows; no machine has more.
+const MOST_GPUS: usize = 16;
 
 /// A sentence on the logs, then the connections, communicators and algorithms.
 pub(super) fn blocks(transport: &Transport) -> Vec<Block> {
-    let tables = [pairs(transport), communicators(transport), algorithms(transport)];
+    let tables =
+        [matrix(transport), pairs(transport), communicators(transport), algorithms(transport)];
     std::iter::once(Block::Text(sources(transport)))
         .chain(tables.into_iter().flatten().map(Block::Table))
         .collect()
@@ -44,6 +47,28 @@ fn sources(transport: &Transport) -> String {
         None => "no topology was given".to_owned(),
     });
     format!("{}.", parts.join("; "))
+}
+
+/// What lies between the GPUs: one row and one column each.
+fn matrix(transport: &Transport) -> Option<Table> {
+    let gpus = &transport.gpus[..transport.gpus.len().min(MOST_GPUS)];
+    let mut columns = vec![
+        Column::text("GPU", gpus.iter().map(|g| g.gpu.to_string())),
+        Column::text("ranks", gpus.iter().map(|g| units::rank_list(&g.ranks))),
+    ];
+    columns.extend(gpus.iter().map(|other| {
+        let path = |g: &Gpu| match g.gpu == other.gpu {
+            true => "-".to_owned(),
+            false => g.paths.get(&other.gpu).cloned().unwrap_or_default(),
+        };
+        Column::text(&format!("GPU{}", other.gpu), gpus.iter().map(path))
+    }));
+    let joined = gpus.iter().any(|g| !g.paths.is_empty());
+    joined
+        .then(|| {
+            listed("What joins the GPUs of a machine", columns, transport.gpus.len() - gpus.len())
+        })
+        .flatten()
 }
 
 /// One row a pair of ranks and transport.
