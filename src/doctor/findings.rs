@@ -14,8 +14,8 @@ use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
 use crate::ingest::nsys::notes::concerns_report;
 use crate::model::RankSource;
-use crate::text::{shell_quote, shorten};
-use crate::units::{count, rank_list};
+use crate::text::{capitalised, shell_quote, shorten};
+use crate::units::{self, count, rank_list};
 use crate::warning::Severity;
 
 const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep";
@@ -544,7 +544,7 @@ fn versions(exports: &[Export]) -> Option<Finding> {
             Severity::Info,
             format!(
                 "The exports are by several versions of nsys: {}.",
-                versions.into_iter().collect::<Vec<_>>().join(", ")
+                units::listed(&versions.into_iter().collect::<Vec<_>>(), 4)
             ),
             (&[], "Overheads of the profiler may differ between ranks."),
             "Use one version on all ranks.",
@@ -645,7 +645,7 @@ pub fn without_work(export: &Export, reason: &Error) -> Finding {
         Severity::High,
         format!("The export {}.", reason.fact.trim_end_matches('.')),
         (&["steps", "shares", "copies", "across", "bandwidth"], "No report can be made of it."),
-        reason.hint.clone().unwrap_or_default(),
+        format!("{}.", capitalised(reason.hint.as_deref().unwrap_or_default())),
     );
     Finding { about: vec![file_name(export.path.as_ref())], ..found }
 }

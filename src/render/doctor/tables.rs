@@ -169,7 +169,7 @@ pub(super) fn logs(view: &Examination) -> Option<Table> {
                 || run.nccl_logs.contains(path)
                 || run.topology.as_ref() == Some(path)
         });
-        runs.map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ")
+        units::listed(&runs.map(|run| run.name.as_str()).collect::<Vec<_>>(), 3)
     };
     let mut rows: Vec<(&String, &str, String)> = Vec::new();
     for log in &view.inspector_logs {
@@ -191,7 +191,7 @@ pub(super) fn logs(view: &Examination) -> Option<Table> {
         ));
     }
     for log in &view.nccl_logs {
-        let versions = log.versions.iter().cloned().collect::<Vec<_>>().join(", ");
+        let versions = units::listed(&log.versions.iter().collect::<Vec<_>>(), 3);
         let version =
             if versions.is_empty() { String::new() } else { format!("NCCL {versions}, ") };
         let processes = match log.processes.len() {

@@ -23,10 +23,10 @@ pub(super) fn blocks(transport: &Transport) -> Vec<Block> {
 fn sources(transport: &Transport) -> String {
     let mut parts = Vec::new();
     if !transport.nccl_versions.is_empty() {
-        parts.push(format!("NCCL {}", transport.nccl_versions.join(", ")));
+        parts.push(format!("NCCL {}", units::listed(&transport.nccl_versions, 3)));
     }
     if !transport.networks.is_empty() {
-        parts.push(format!("network {}", transport.networks.join(", ")));
+        parts.push(format!("network {}", units::listed(&transport.networks, 3)));
     }
     let messages: u64 = transport.logs.iter().fold(0, |sum, log| sum.saturating_add(log.messages));
     let torn: u64 = transport.logs.iter().fold(0, |sum, log| sum.saturating_add(log.torn));
@@ -95,8 +95,9 @@ fn pairs(transport: &Transport) -> Option<Table> {
 /// One row a communicator.
 fn communicators(transport: &Transport) -> Option<Table> {
     let list = &transport.communicators[..transport.communicators.len().min(MOST_ROWS)];
-    let channels =
-        |channels: &[u32]| channels.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let channels = |channels: &[u32]| {
+        units::listed(&channels.iter().map(u32::to_string).collect::<Vec<_>>(), 8)
+    };
     let columns = vec![
         Column::text(
             "communicator",
