@@ -12,8 +12,8 @@ pub fn strip(trace: &RankTrace, step: &str, window: Span) -> Strip {
         for &op in inside {
             let lane = match trace.ops.class[op as usize] {
                 Class::Compute => 0,
-                Class::Comm => 1,
-                Class::Graph => 3,
+                Class::Comm | Class::Ptop => 1,
+                Class::Unclassified => 3,
                 _ => 2,
             };
             let span = trace.ops.span(op as usize).clip(window);

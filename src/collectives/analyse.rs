@@ -207,6 +207,7 @@ mod tests {
                     device: 0,
                     gpu: None,
                     gpu_uuid: None,
+                    gpu_index: None,
                     hostname: named.then(|| "node".to_owned()),
                     epoch_ns,
                     ops,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::calls::{self, Calls};
 use crate::classify;
 use crate::model::op::{NO_CALL, NO_LAUNCH};
-use crate::model::{Class, CommOp, NameId, NcclCall, Ns, RankTrace};
+use crate::model::{CommOp, NameId, NcclCall, Ns, RankTrace};
 
 /// Where the size of an operation came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,7 +124,7 @@ pub fn events(trace: &RankTrace) -> Vec<Event> {
     let mut by_call: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut list = Vec::new();
     let ops = &trace.ops;
-    for i in (0..ops.len()).filter(|&i| ops.class[i] == Class::Comm) {
+    for i in (0..ops.len()).filter(|&i| ops.in_collective(i)) {
         match (from_gpu.get(&i), ops.call[i]) {
             // What ran on the GPU says more than the call that launched it.
             (Some(members), _) => list.push(with_members(trace, bare(trace, i), members)),

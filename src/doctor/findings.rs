@@ -9,10 +9,12 @@ use serde::Serialize;
 
 use super::numbers::{alone, has_log, sends_to_nobody, unconnected};
 use super::view::{Export, InspectorLog, NcclLogFile, Run, TopologyFile};
+use crate::Error;
 use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
+use crate::ingest::nsys::notes::concerns_report;
 use crate::model::RankSource;
-use crate::text::{shell_quote, shorten};
+use crate::text::{capitalised, shell_quote, shorten};
 use crate::units::{count, rank_list};
 use crate::warning::Severity;
 
@@ -607,7 +609,7 @@ fn profiler_errors(export: &Export) -> Option<Finding> {
     let errors: Vec<&str> = export
         .profiler_notes
         .iter()
-        .filter(|note| note.error)
+        .filter(|note| note.error && concerns_report(&note.text))
         .map(|note| note.text.as_str())
         .collect();
     let first = errors.first()?;
@@ -629,7 +631,8 @@ fn profiler_errors(export: &Export) -> Option<Finding> {
 const USUAL: [&str; 3] = ["Not all ", "No CUDA events collected", "No NVTX events collected"];
 
 fn profiler_warnings(export: &Export) -> Option<Finding> {
-    let unusual = |text: &str| !USUAL.iter().any(|usual| text.starts_with(usual));
+    let unusual =
+        |text: &str| concerns_report(text) && !USUAL.iter().any(|usual| text.starts_with(usual));
     let first = export.profiler_notes.iter().find(|note| !note.error && unusual(&note.text))?;
     Some(finding(
         "profiler-warning",
@@ -638,6 +641,18 @@ fn profiler_warnings(export: &Export) -> Option<Finding> {
         (&[], "It may say that events were lost."),
         "See what it says; all of its notes are listed in HTML and JSON.",
     ))
+}
+
+/// An export of which no report can be made, since it holds no GPU work.
+pub fn without_work(export: &Export, reason: &Error) -> Finding {
+    let found = finding(
+        "no-gpu-work",
+        Severity::High,
+        format!("The export {}.", reason.fact.trim_end_matches('.')),
+        (&["steps", "shares", "copies", "across", "bandwidth"], "No report can be made of it."),
+        format!("{}.", capitalised(reason.hint.as_deref().unwrap_or_default())),
+    );
+    Finding { about: vec![file_name(export.path.as_ref())], ..found }
 }
 
 /// What is said of logs that belong to no run, and of logs alone.

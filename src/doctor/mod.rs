@@ -28,13 +28,14 @@ const NAMED: usize = 20;
 /// # Errors
 /// Nothing in the files can be used.
 pub fn examine(listed: &[Result<Listed>], tick: impl Fn() + Sync) -> Result<Examination> {
-    let files::Read { exports, inspector, nccl_logs, topologies, other, unusable } =
+    let files::Read { exports, without_work, inspector, nccl_logs, topologies, other, unusable } =
         files::read(listed, &tick)?;
-    if exports.is_empty() && inspector.is_empty() && nccl_logs.is_empty() && topologies.is_empty() {
+    let nothing = exports.is_empty() && without_work.is_empty();
+    if nothing && inspector.is_empty() && nccl_logs.is_empty() && topologies.is_empty() {
         return Err(nothing_usable(&unusable, other.len()));
     }
     let runs = runs::of(exports, &inspector, &nccl_logs, &topologies)?;
-    Ok(view::assemble(runs, inspector, nccl_logs, topologies, (&other, &unusable)))
+    Ok(view::assemble((runs, without_work), inspector, nccl_logs, topologies, (&other, &unusable)))
 }
 
 fn nothing_usable(unusable: &[Error], other: usize) -> Error {

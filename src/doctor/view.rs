@@ -434,7 +434,7 @@ where
 
 /// Everything together, with what is missing.
 pub fn assemble(
-    runs: Vec<(Run, Vec<Export>)>,
+    (runs, without_work): (Vec<(Run, Vec<Export>)>, Vec<(Export, Error)>),
     inspector_logs: Vec<InspectorLog>,
     nccl_logs: Vec<NcclLogFile>,
     topologies: Vec<TopologyFile>,
@@ -458,6 +458,8 @@ pub fn assemble(
             topologies: with_links,
         }));
     }
+    found
+        .extend(without_work.iter().map(|(export, reason)| findings::without_work(export, reason)));
     let (mut runs, exports): (Vec<Run>, Vec<Vec<Export>>) = runs.into_iter().unzip();
     for step in runs.iter_mut().filter_map(|run| run.steps.first.as_mut()) {
         *step = shorten(step, STEP_TEXT).into_owned();
@@ -465,8 +467,14 @@ pub fn assemble(
     let attached = |path: &String| {
         runs.iter().any(|run| run.inspector.contains(path) || run.nccl_logs.contains(path))
     };
-    found.extend(findings::of_logs(!runs.is_empty(), &inspector_logs, &nccl_logs, &attached));
+    found.extend(findings::of_logs(
+        !(runs.is_empty() && without_work.is_empty()),
+        &inspector_logs,
+        &nccl_logs,
+        &attached,
+    ));
     let mut exports: Vec<Export> = exports.into_iter().flatten().collect();
+    exports.extend(without_work.into_iter().map(|(export, _)| export));
     exports.sort_by(|a, b| a.path.cmp(&b.path));
     Examination {
         schema: SCHEMA,

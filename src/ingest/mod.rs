@@ -1,7 +1,9 @@
 //! Files in, model out.
 
 pub mod communicators;
+pub mod encoding;
 pub mod folder;
+pub mod hosts;
 pub mod inspector;
 pub mod nccl_log;
 pub mod nsys;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Error;
 use crate::model::{RankSource, RankTrace};
+use crate::units;
 use crate::warning::Warning;
 
 /// The ranks of a run of `world` ranks that are not `there`, the first few thousand; none if nothing says which ranks are there.
@@ -18,19 +19,13 @@ pub fn absent_ranks(world: u32, there: &[RankTrace]) -> Vec<u32> {
 /// A warning if ranks of the run are not here.
 pub fn missing_ranks(traces: &[RankTrace]) -> Vec<Warning> {
     let Some(world) = traces.iter().filter_map(|t| t.world_size).max() else { return Vec::new() };
-    let missing: Vec<String> = absent_ranks(world, traces).iter().map(u32::to_string).collect();
+    let missing = absent_ranks(world, traces);
     if missing.is_empty() && world as usize <= traces.len() {
         return Vec::new();
     }
-    let shown = missing.iter().take(16).cloned().collect::<Vec<_>>().join(", ");
-    let more = if missing.len() > 16 {
-        format!(" and {} more", missing.len() - 16)
-    } else {
-        String::new()
-    };
     let which = match missing.len() {
         0 => format!("{} among these reports, and nothing says which", traces.len()),
-        _ => format!("not among these reports: {shown}{more}"),
+        _ => format!("not among these reports: {}", units::rank_list(&missing)),
     };
     vec![
         Warning::new("ranks-missing", format!("The run has {world} ranks; {which}."))

@@ -1,7 +1,9 @@
 //! What a file is, before anything tries to read it: the wrong kind of file gets the right advice.
 
+use std::io::Read;
 use std::path::Path;
 
+use super::encoding::AsUtf8;
 use super::{open, topo};
 use crate::{Error, Result, text};
 
@@ -41,10 +43,13 @@ pub fn kind(path: &Path) -> Result<Kind> {
     if head.starts_with(&[0x1f, 0x8b]) {
         return Ok(Kind::Text);
     }
-    if head.contains(&0) {
+    let mut text = Vec::new();
+    // Reading from memory cannot fail.
+    let _ = AsUtf8::new(head.as_slice()).read_to_end(&mut text);
+    if text.contains(&0) {
         return Ok(Kind::Unknown);
     }
-    Ok(if topo::parse(&String::from_utf8_lossy(&head)).is_some() {
+    Ok(if topo::parse(&String::from_utf8_lossy(&text)).is_some() {
         Kind::Topology
     } else {
         Kind::Text

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::view::{Communicator, Inspection, Op};
+use crate::units;
 
 /// Records on each side below which no verdict is given.
 const ENOUGH: u64 = 5;
@@ -168,11 +169,9 @@ impl Kind {
         let nodes = self
             .nnodes
             .map_or_else(String::new, |n| format!(" on {n} node{}", if n == 1 { "" } else { "s" }));
-        let listed: Vec<String> = self.members.iter().take(8).map(u32::to_string).collect();
-        let members = match self.members.len() {
-            0 => String::new(),
-            n if n > listed.len() => format!(" (job ranks {}, ...)", listed.join(", ")),
-            _ => format!(" (job ranks {})", listed.join(", ")),
+        let members = match self.members.as_slice() {
+            [] => String::new(),
+            members => format!(" (job {})", units::ranks(members)),
         };
         format!(
             "{name}{} rank{}{nodes}{members}",

@@ -14,6 +14,7 @@ mod filter;
 mod findings;
 mod operations;
 mod repeats;
+mod stopped;
 mod tally;
 mod timeline;
 mod view;

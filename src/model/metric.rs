@@ -114,8 +114,8 @@ metrics! {
     DtodExposedNs "dtod.exposed_ns" "DtoD exposed" Ns, Lower, "device-to-device copy time under neither compute nor communication";
     DtodBytes "dtod.bytes" "DtoD bytes" Bytes, Lower, "bytes of the device-to-device copies that start in the window";
     DtodCount "dtod.count" "DtoD copies" Count, Lower, "device-to-device copies that start in the window";
-    PtopNs "ptop.ns" "PtoP" Ns, Lower, "time in which a copy between devices runs";
-    PtopExposedNs "ptop.exposed_ns" "PtoP exposed" Ns, Lower, "peer-to-peer copy time under neither compute nor communication";
+    PtopNs "ptop.ns" "PtoP" Ns, Lower, "time in which a copy from one GPU to another runs; it is communication, too";
+    PtopExposedNs "ptop.exposed_ns" "PtoP exposed" Ns, Lower, "copy time between GPUs under neither compute nor other communication";
     PtopBytes "ptop.bytes" "PtoP bytes" Bytes, Neither, "bytes of the peer-to-peer copies that start in the window";
     PtopCount "ptop.count" "PtoP copies" Count, Neither, "peer-to-peer copies that start in the window";
     OtherCopyNs "other_copy.ns" "other copies" Ns, Lower, "time in which any other copy runs (host to host, unified memory, arrays)";
@@ -127,9 +127,9 @@ metrics! {
     MemsetBytes "memset.bytes" "memset bytes" Bytes, Neither, "bytes of the memsets that start in the window";
     MemsetCount "memset.count" "memsets" Count, Neither, "memsets that start in the window";
     ExposedCopyNs "exposed_copy_ns" "exposed copies" Ns, Lower, "time of all copies and memsets under neither compute nor communication";
-    UnclassifiedNs "unclassified.ns" "unclassified" Ns, Neither, "time of CUDA graphs captured as one row: GPU work of unknown class";
+    UnclassifiedNs "unclassified.ns" "unclassified" Ns, Neither, "time of GPU work of unknown class: CUDA graphs captured as one row, kernels without a name";
     UnclassifiedExposedNs "unclassified.exposed_ns" "unclassified alone" Ns, Neither, "unclassified time beside which nothing else runs";
-    UnclassifiedCount "unclassified.count" "graph launches" Count, Neither, "graph rows that start in the window";
+    UnclassifiedCount "unclassified.count" "unclassified ops" Count, Neither, "operations of unknown class that start in the window";
     IdleNs "idle_ns" "idle" Ns, Lower, "time of the window in which nothing runs on the GPU";
     CommFraction "comm_fraction" "comm %" Ratio(Metric::StepNs), Lower, "communication time as a share of the step";
     ExposedCommFraction "exposed_comm_fraction" "exposed comm %" Ratio(Metric::StepNs), Lower, "exposed communication as a share of the step";

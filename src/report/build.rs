@@ -2,9 +2,10 @@
 
 use crate::Error;
 use crate::analysis::{kernels::KernelTimes, run, strip};
+use crate::classify::doubt;
 use crate::collectives::{self, events::Event, groups};
 use crate::findings;
-use crate::model::Metric;
+use crate::model::{Metric, RankTrace};
 use crate::report::{
     self, Clock, CollectiveGroup, RankReport, Report, RunSummary, Settings, Strip, headline,
 };
@@ -59,7 +60,7 @@ fn without_findings(run: &Run) -> Report {
         kernels: kernels.finish(),
         waits,
         inspector: run.inspector.as_ref().map(|merged| merged.view.clone()),
-        transport: facts.as_ref().map(Facts::view),
+        transport: facts.as_ref().map(|facts| transport(facts, run)),
         findings: Vec::new(),
         strips: strips(run),
     }
@@ -121,6 +122,7 @@ fn rank_report(
         device: trace.device,
         gpu: trace.gpu.clone(),
         gpu_uuid: trace.gpu_uuid.clone(),
+        gpu_index: trace.gpu_index,
         hostname: trace.hostname.clone(),
         clock: Clock {
             epoch_ns: trace.epoch_ns,
@@ -157,6 +159,16 @@ fn with_peaks(
     groups
 }
 
+/// What logs and topology say of how ranks reach each other.
+fn transport(facts: &Facts, run: &Run) -> report::transport::Transport {
+    let placed: Vec<(u32, u32)> = run
+        .ranks
+        .iter()
+        .filter_map(|rank| Some((rank.trace.rank, rank.trace.gpu_index?)))
+        .collect();
+    report::transport::Transport { gpus: facts.gpus(&placed), ..facts.view() }
+}
+
 fn transport_findings(facts: &Facts, report: &Report) -> Vec<Finding> {
     let captured: Vec<_> =
         report.inputs.iter().map(|input| input.capture.settings.clone()).collect();
@@ -166,7 +178,12 @@ fn transport_findings(facts: &Facts, report: &Report) -> Vec<Finding> {
 
 fn warnings(run: &Run, ranks: &[RankReport], facts: Option<&Facts>) -> Vec<Warning> {
     let mut list = run.warnings.clone();
-    list.extend(graph_warning(ranks));
+    let traces: Vec<&RankTrace> = run.ranks.iter().map(|rank| &rank.trace).collect();
+    list.extend(graph_warning(&traces, ranks));
+    list.extend(doubt::fused(&traces));
+    if !communicates(ranks) {
+        list.extend(doubt::unrecognised(&traces));
+    }
     if let Some(first) = run.steps.steps.first().filter(|s| s.outlier && !s.counted) {
         list.push(
             Warning::new(
@@ -180,7 +197,6 @@ fn warnings(run: &Run, ranks: &[RankReport], facts: Option<&Facts>) -> Vec<Warni
         );
     }
     list.extend(run.inspector.iter().flat_map(|merged| merged.warnings.clone()));
-    let traces: Vec<_> = run.ranks.iter().map(|rank| &rank.trace).collect();
     let events: Vec<&[Event]> = run.ranks.iter().map(|r| r.measured.events.as_slice()).collect();
     list.extend(collectives::warnings::warnings(&run.across, &traces, &events, &run.inputs));
     if let Some(facts) = facts {
@@ -201,7 +217,19 @@ fn unusable_warning(error: &Error) -> Warning {
     }
 }
 
-fn graph_warning(ranks: &[RankReport]) -> Option<Warning> {
+/// True if some step has communication, or work of which nobody knows whether it is.
+fn communicates(ranks: &[RankReport]) -> bool {
+    ranks.iter().flat_map(|rank| &rank.steps).any(|step| {
+        [Metric::CommNs, Metric::UnclassifiedNs]
+            .iter()
+            .any(|&metric| step.values.int(metric).is_some_and(|ns| ns > 0))
+    })
+}
+
+fn graph_warning(traces: &[&RankTrace], ranks: &[RankReport]) -> Option<Warning> {
+    if !traces.iter().any(|trace| trace.ops.has_graph_rows()) {
+        return None;
+    }
     let steps = ranks.iter().flat_map(|r| &r.steps);
     let with_graphs =
         steps.filter(|s| s.values.int(Metric::UnclassifiedNs).is_some_and(|ns| ns > 0)).count();

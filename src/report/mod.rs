@@ -125,6 +125,8 @@ pub struct RankReport {
     pub gpu: Option<String>,
     /// The GPU's own number (UUID), the same in every report; `None` if the report does not say which GPU it is.
     pub gpu_uuid: Option<String>,
+    /// Index of the GPU on its machine; `None` if the report does not say.
+    pub gpu_index: Option<u32>,
     /// Host name.
     pub hostname: Option<String>,
     /// Where this rank's clock stands.

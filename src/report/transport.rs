@@ -11,6 +11,8 @@ pub struct Transport {
     pub logs: Vec<LogFile>,
     /// Path of the topology, if one was given.
     pub topology: Option<String>,
+    /// The GPUs of that topology in order, with what lies between them; empty without one.
+    pub gpus: Vec<Gpu>,
     /// NCCL versions as printed.
     pub nccl_versions: Vec<String>,
     /// Network plugins in use: `IB`, `Socket`, ...
@@ -23,6 +25,19 @@ pub struct Transport {
     pub pairs: Vec<Pair>,
     /// Algorithms and protocols by operation.
     pub algorithms: Vec<Algorithm>,
+}
+
+/// One GPU of the topology. Machines of one run are taken to be alike.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Gpu {
+    /// Index in `nvidia-smi`.
+    pub gpu: u32,
+    /// Ranks of the run on the GPU of this number, on any host, as far as the reports say.
+    pub ranks: Vec<u32>,
+    /// What lies between it and other GPUs, by their index: `NV18`, `PIX`, ...
+    pub paths: BTreeMap<u32, String>,
+    /// What lies between it and network cards, by their name.
+    pub network_cards: BTreeMap<String, String>,
 }
 
 /// One log.

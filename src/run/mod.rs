@@ -175,7 +175,7 @@ fn traces(reports: Vec<NsysReport>, logs: &[NcclLog], options: &Options) -> Resu
     }
     let (mut traces, more) = ranks::assign(candidates, options.rank_regex.as_deref())?;
     warnings.extend(more);
-    communicators::learn(&mut traces, &logs.iter().collect::<Vec<_>>());
+    warnings.extend(communicators::learn(&mut traces, &logs.iter().collect::<Vec<_>>()));
     warnings.extend(one_run::missing_ranks(&traces));
     warnings.extend(one_run::captured_apart(one_run::captured_at(&traces)));
     warnings.extend(idle_comm_regex(&traces, options));

@@ -191,6 +191,7 @@ impl<'a> Facts<'a> {
                 })
                 .collect(),
             topology: self.topology.map(|topology| topology.path.clone()),
+            gpus: Vec::new(),
             nccl_versions: versions.into_iter().cloned().collect(),
             networks: networks.into_iter().map(str::to_owned).collect(),
             settings: settings
@@ -205,6 +206,28 @@ impl<'a> Facts<'a> {
             pairs: self.routes.iter().map(pair).collect(),
             algorithms: self.algorithms(),
         }
+    }
+
+    /// The GPUs of the topology, with the ranks that run on them: (rank, index of its GPU).
+    pub fn gpus(&self, ranks: &[(u32, u32)]) -> Vec<view::Gpu> {
+        let Some(topology) = self.topology else { return Vec::new() };
+        let gpu = |&gpu: &u32| view::Gpu {
+            gpu,
+            ranks: ranks.iter().filter(|(_, at)| *at == gpu).map(|(rank, _)| *rank).collect(),
+            paths: topology
+                .gpu_paths
+                .iter()
+                .filter(|((from, _), _)| *from == gpu)
+                .map(|((_, to), path)| (*to, path.label()))
+                .collect(),
+            network_cards: topology
+                .nic_paths
+                .iter()
+                .filter(|((from, _), _)| *from == gpu)
+                .map(|((_, card), path)| (card.clone(), path.label()))
+                .collect(),
+        };
+        topology.gpus.iter().map(gpu).collect()
     }
 
     /// Communicators with their members, the largest first.

@@ -82,11 +82,14 @@ fn names(folder: &Path) -> Vec<String> {
 fn make_endless(path: &Path, table: &str, levels: usize) {
     const PAGE: usize = 512;
     let connection = Connection::open(path).expect("opens");
-    let root: usize = connection
-        .query_row("SELECT rootpage FROM sqlite_master WHERE name = ?1", [table], |row| row.get(0))
+    let root: i64 = connection
+        .query_row("SELECT rootpage FROM sqlite_master WHERE name = ?1", [table], |row| {
+            row.get::<_, i64>(0)
+        })
         .expect("a table");
     drop(connection);
     let mut file = std::fs::read(path).expect("read");
+    let root = root as usize;
     let page = |at: usize| (at - 1) * PAGE..at * PAGE;
     assert_eq!(file[page(root)][0], 13, "the root of {table} holds the rows");
     let rows = file[page(root)].to_vec();

@@ -22,6 +22,7 @@ use rayon::prelude::*;
 
 pub use find::{files, is_log};
 
+use crate::ingest::encoding::AsUtf8;
 use crate::ingest::open;
 use crate::model::record::{LogFile, Sink};
 use crate::{Error, Result};
@@ -66,7 +67,7 @@ pub fn read_file(path: &Path, sink: &mut impl Sink) -> Result<LogFile> {
 
 /// Reads a stream of lines to its end, or to where it fails.
 pub fn read_stream(name: String, stream: impl Read, sink: &mut impl Sink) -> LogFile {
-    let mut lines = lines::Lines::new(stream);
+    let mut lines = lines::Lines::new(AsUtf8::new(stream));
     let mut parser = parser::Parser::new(name, sink);
     while let Some(line) = lines.next() {
         parser.line(line);

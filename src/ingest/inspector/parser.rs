@@ -142,8 +142,6 @@ impl<'s, S: Sink> Parser<'s, S> {
             self.state.bad(self.line, 1, "is longer than 16 MiB");
             return;
         };
-        let text =
-            if self.line == 1 { text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text) } else { text };
         if self.pending.is_some() {
             // Inside a pretty-printed record lines are indented; an object at the very left is the next record.
             if text.first() == Some(&b'{') {
@@ -222,6 +220,8 @@ impl<S: Sink> State<'_, S> {
         match text.first() {
             Some(b'{') => json::objects(text, &mut |object, text| self.object(object, text)),
             Some(b'n') if text.starts_with(b"nccl_") => self.prometheus(text),
+            // Help, type and end of the exposition format; no record begins so.
+            Some(b'#') => Ok(()),
             _ => {
                 let trimmed = text.trim_ascii();
                 // Blank lines, and the brackets of a list with one record a line.

@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::ingest::encoding::AsUtf8;
 use crate::ingest::open;
 use crate::model::nccl_log::{CommKey, CommRank, Device, Link, NcclLog, Process, Transport};
 use crate::redact;
@@ -41,7 +42,7 @@ pub fn read(path: &Path) -> Result<NcclLog> {
         return Err(Error::input(path, "is a folder")
             .with_hint("name the log files in it; patterns like 'nccl.*.log' are expanded"));
     }
-    let mut log = parse(BufReader::new(open::open(path)?))
+    let mut log = parse(BufReader::new(AsUtf8::new(open::open(path)?)))
         .map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
     if log.messages == 0 && log.versions.is_empty() {
         return Err(Error::input(path, "holds no NCCL message").with_hint(
@@ -310,7 +311,7 @@ impl Reading {
     fn decided(&self, device: Device, transport: &Transport) -> Device {
         let decimal =
             self.names_devices || matches!(transport, Transport::P2p(kind) if kind == "CUMEM");
-        if decimal {
+        if decimal || device.bus_id.is_none() {
             Device { nvml: device.nvml, bus_id: None }
         } else {
             Device { nvml: None, bus_id: device.bus_id }

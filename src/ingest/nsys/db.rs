@@ -56,6 +56,7 @@ pub const TABLES: &[Table] = &[
             "globalPid",
             "demangledName",
             "shortName",
+            "graphNodeId",
         ],
     ),
     table(
@@ -70,6 +71,9 @@ pub const TABLES: &[Table] = &[
             "globalPid",
             "bytes",
             "copyKind",
+            "srcDeviceId",
+            "dstDeviceId",
+            "graphNodeId",
         ],
     ),
     table(
@@ -83,13 +87,14 @@ pub const TABLES: &[Table] = &[
             "correlationId",
             "globalPid",
             "bytes",
+            "graphNodeId",
         ],
     ),
     table(
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
         &["start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"],
     ),
-    table("CUPTI_ACTIVITY_KIND_RUNTIME", &["start", "correlationId", "globalTid"]),
+    table("CUPTI_ACTIVITY_KIND_RUNTIME", &["start", "correlationId", "globalTid", "nameId"]),
     table(
         "NVTX_EVENTS",
         &[

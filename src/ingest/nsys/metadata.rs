@@ -216,6 +216,11 @@ impl Metadata {
         models
     }
 
+    /// The machine's index of the GPU that a process knows under a CUDA ordinal; `None` where the report does not say.
+    pub fn gpu_index(&self, pid: u32, device: i64) -> Option<u32> {
+        u32::try_from(*self.devices.get(&(i64::from(pid), device))?).ok()
+    }
+
     /// The GPU that a process knows under a CUDA ordinal; `None` where the report does not say. Where all GPUs are of one model, that
     /// at least is known.
     pub fn gpu(&self, pid: u32, device: i64) -> Option<Gpu> {

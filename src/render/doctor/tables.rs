@@ -174,7 +174,7 @@ pub(super) fn logs(view: &Examination) -> Option<Table> {
                 || run.nccl_logs.contains(path)
                 || run.topology.as_ref() == Some(path)
         });
-        super::listed(&runs.map(|run| run.name.as_str()).collect::<Vec<_>>())
+        units::listed(&runs.map(|run| run.name.as_str()).collect::<Vec<_>>(), 3)
     };
     let mut rows: Vec<(&String, &str, String)> = Vec::new();
     for log in &view.inspector_logs {
@@ -196,7 +196,7 @@ pub(super) fn logs(view: &Examination) -> Option<Table> {
         ));
     }
     for log in &view.nccl_logs {
-        let versions = super::listed(&log.versions.iter().map(String::as_str).collect::<Vec<_>>());
+        let versions = units::listed(&log.versions.iter().collect::<Vec<_>>(), 3);
         let version =
             if versions.is_empty() { String::new() } else { format!("NCCL {versions}, ") };
         let processes = match log.processes.len() {
@@ -216,6 +216,7 @@ pub(super) fn logs(view: &Examination) -> Option<Table> {
         let links = match &topology.links {
             Some((best, worst)) if best == worst => format!(", {best}"),
             Some((best, worst)) => format!(", {best} to {worst}"),
+            None if topology.gpus.len() == 1 => ", nothing to join".to_owned(),
             None => ", peer access only".to_owned(),
         };
         rows.push((

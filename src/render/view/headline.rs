@@ -168,17 +168,16 @@ fn parts(report: &Report, head: &Headline) -> String {
     let one = |name: &str, part: i64| format!("{name}{} ({})", share(part), time(part));
     let mut list = vec![one("compute", head.compute_ns)];
     list.push(one("exposed communication", head.exposed_comm_ns));
-    for (name, part) in [
-        ("exposed copies", head.exposed_copy_ns),
-        ("graphs of unknown class", head.unclassified_ns),
-    ] {
+    for (name, part) in
+        [("exposed copies", head.exposed_copy_ns), ("work of unknown class", head.unclassified_ns)]
+    {
         if part > 0 {
             list.push(one(name, part));
         }
     }
     list.push(one("idle", head.idle_ns));
     let lower = if head.unclassified_ns > 0 {
-        " What runs inside the graphs is unknown, so communication is a lower bound."
+        " What is of unknown class (CUDA graphs as one row, kernels without a name) may communicate, so communication is a lower bound."
     } else {
         ""
     };
@@ -191,12 +190,14 @@ fn communication(report: &Report, head: &Headline) -> Option<String> {
     let values = &report.steps.get(head.step?)?.values;
     let (comm, overlap) = (values.int(Metric::CommNs)?, values.int(Metric::OverlapNs)?);
     if comm == 0 {
-        let several = report.ranks.len() > 1;
-        return Some(if several {
-            "No communication was recognised in it.".to_owned()
+        let doubt = if report.warnings.iter().any(|w| w.code == "no-communication-recognised") {
+            "; the warnings say which kernels may be it"
+        } else if report.ranks.len() == 1 {
+            " (one rank)"
         } else {
-            "No communication was recognised in it (one rank).".to_owned()
-        });
+            ""
+        };
+        return Some(format!("No communication was recognised in it{doubt}."));
     }
     let hidden = if overlap == 0 {
         "none of it beside compute".to_owned()

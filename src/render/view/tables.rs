@@ -491,7 +491,7 @@ pub(in crate::render) fn settings<'a>(
         return None;
     }
     let files = |paths: &Vec<&str>| {
-        if paths.len() == reports { "all".to_owned() } else { paths.join(", ") }
+        if paths.len() == reports { "all".to_owned() } else { units::listed(paths, 3) }
     };
     let columns = vec![
         Column::text("variable", values.keys().map(|(name, _)| *name)),

@@ -74,6 +74,7 @@ fn trace(rank: u32, payloads: bool) -> RankTrace {
         device: 0,
         gpu: None,
         gpu_uuid: None,
+        gpu_index: None,
         hostname: Some(format!("node{}", rank / 8)),
         epoch_ns: Some(1_700_000_000_000_000_000 + i64::from(rank / 8) * 3_000_000),
         ops,
