@@ -7,6 +7,7 @@ use regex::Regex;
 
 use crate::analysis::{kernels::KernelTimes, run, step_metrics, strip};
 use crate::classify::{Classifier, Family};
+use crate::collectives::pairing::{Pairing, RankSteps};
 use crate::collectives::{self, analyse, events, groups};
 use crate::findings;
 use crate::ingest::nsys::{self, Candidate, NsysReport};
@@ -416,6 +417,7 @@ fn analyse(
     unusable: &mut Vec<Error>,
 ) -> Result<Report> {
     let Draft { name, settings, inputs, mut warnings } = draft;
+    let launches = events::Launches::new(traces);
     let measured: Vec<RankWork> = traces
         .par_iter()
         .map(|trace| {
@@ -434,7 +436,7 @@ fn analyse(
                 report: rank_report(trace, steps_out),
                 kernels,
                 warnings: own,
-                events: events::events(trace),
+                events: events::events(trace, &launches),
             }
         })
         .collect();
@@ -457,7 +459,21 @@ fn analyse(
     {
         return Err(no_windows(&ranks, &settings));
     }
-    let run = run::run_steps(&ranks, options.skip, options.keep_first);
+    let paired: Vec<RankSteps> = traces
+        .iter()
+        .zip(steps.iter().zip(&events))
+        .map(|(trace, (steps, events))| RankSteps {
+            steps,
+            epoch_ns: trace.epoch_ns,
+            events,
+            names: &trace.names,
+        })
+        .collect();
+    let pairing = Pairing::new(&paired);
+    let run = run::run_steps(&ranks, &pairing, options.skip, options.keep_first);
+    for (index, members) in run.members.iter().enumerate() {
+        ranks.iter_mut().zip(members).for_each(|(rank, &i)| rank.steps[i].run_step = Some(index));
+    }
     warnings.extend(run.warnings.iter().cloned());
     let summary = RunSummary {
         ranks: ranks.len(),
@@ -481,19 +497,16 @@ fn analyse(
             .with_hint("Ranks start the profiler at different times; --keep-first keeps it."),
         );
     }
-    let keys: Vec<Vec<run::StepKey>> = ranks.iter().map(|rank| run::keys(&rank.steps)).collect();
     let inspector =
         unless_going_on(add_inspector(traces, &mut events, options), options, unusable)?.flatten();
     let inspector = inspector.map(|merged| {
         warnings.extend(merged.warnings);
         merged.view
     });
-    let across = analyse::across(traces, &events, &steps, &keys);
+    let across = analyse::across(traces, &events, &steps, &pairing);
     let numbers: Vec<u32> = traces.iter().map(|t| t.rank).collect();
     let lists: Vec<&[events::Event]> = events.iter().map(Vec::as_slice).collect();
-    let run_keys: Vec<run::StepKey> =
-        run.members.iter().map(|members| keys[0][members[0]].clone()).collect();
-    let waits = groups::step_waits(&across.measured, &across.compute, &run_keys, &numbers);
+    let waits = groups::step_waits(&across.measured, &across.compute, &run.numbers, &numbers);
     across_ranks(&mut ranks, &across, &waits, &run.steps);
     warnings.extend(collectives::warnings::warnings(&across, traces, &events, &inputs));
     Ok(Report {

@@ -1,16 +1,14 @@
 //! From the steps of ranks to the steps of the run, and from steps to summaries (metrics definition, section 5).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use crate::collectives::pairing::Pairing;
 use crate::model::metric::Summary;
 use crate::model::{Metric, Num, Values};
 use crate::report::{RankReport, RankStep, RunStep};
 use crate::stats;
 use crate::steps::Step;
 use crate::warning::Warning;
-
-/// Name and occurrence: what makes steps of different ranks the same step.
-pub type StepKey = (String, usize);
 
 /// Which steps lie far from the median, and which count in summaries. `times` has one entry for each step.
 ///
@@ -52,6 +50,7 @@ pub fn rank_steps(
             }
             RankStep {
                 index,
+                run_step: None,
                 name: step.name.clone(),
                 outlier,
                 counted,
@@ -71,19 +70,6 @@ pub fn summarise<'a>(steps: impl Iterator<Item = (bool, &'a Values)> + Clone) ->
     })
 }
 
-/// Keys of a rank's steps, in order.
-pub fn keys(steps: &[RankStep]) -> Vec<StepKey> {
-    let mut seen: HashMap<&str, usize> = HashMap::new();
-    steps
-        .iter()
-        .map(|step| {
-            let count = seen.entry(&step.name).or_insert(0);
-            *count += 1;
-            (step.name.clone(), *count - 1)
-        })
-        .collect()
-}
-
 /// The steps of the run, in the order in which they first occur, with the index of each on every rank.
 #[derive(Debug, Default)]
 pub struct Run {
@@ -91,27 +77,23 @@ pub struct Run {
     pub steps: Vec<RunStep>,
     /// For each step, its index on every rank (in the order of ranks).
     pub members: Vec<Vec<usize>>,
+    /// For each step, its number in the pairing.
+    pub numbers: Vec<usize>,
     /// Steps that some rank lacks.
     pub warnings: Vec<Warning>,
 }
 
-/// Matches the steps of all ranks by name and occurrence; one that a rank lacks is named and left out.
-pub fn run_steps(ranks: &[RankReport], skipped: usize, keep_first: bool) -> Run {
-    let mut by_key: HashMap<StepKey, Vec<Option<usize>>> = HashMap::new();
-    let mut order: Vec<StepKey> = Vec::new();
-    for (r, rank) in ranks.iter().enumerate() {
-        for (i, key) in keys(&rank.steps).into_iter().enumerate() {
-            let members = by_key.entry(key.clone()).or_insert_with(|| {
-                order.push(key);
-                vec![None; ranks.len()]
-            });
-            members[r] = rank.steps[i].values.int(Metric::StepNs).map(|_| i);
+/// Puts the paired steps of all ranks together; one that a rank lacks is named and left out.
+pub fn run_steps(ranks: &[RankReport], pairing: &Pairing, skipped: usize, keep_first: bool) -> Run {
+    let mut by_number: Vec<Vec<Option<usize>>> = vec![vec![None; ranks.len()]; pairing.keys.len()];
+    for (r, (rank, numbers)) in ranks.iter().zip(&pairing.of_rank).enumerate() {
+        for (i, (step, &number)) in rank.steps.iter().zip(numbers).enumerate() {
+            by_number[number][r] = step.values.int(Metric::StepNs).map(|_| i);
         }
     }
     let mut run = Run::default();
     let mut absent: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-    for key in &order {
-        let members = &by_key[key];
+    for (number, (key, members)) in pairing.keys.iter().zip(&by_number).enumerate() {
         let found: Vec<usize> = members.iter().copied().flatten().collect();
         if found.len() == ranks.len() {
             let values = run_values(ranks, &found);
@@ -122,7 +104,7 @@ pub fn run_steps(ranks: &[RankReport], skipped: usize, keep_first: bool) -> Run 
                     (rank.steps[**i].values.int(Metric::StepNs), std::cmp::Reverse(rank.rank))
                 })
                 .map(|(rank, _)| rank.rank);
-            let (index, name) = (run.steps.len(), key.0.clone());
+            let (index, name) = (run.steps.len(), key.name.clone());
             run.steps.push(RunStep {
                 index,
                 name,
@@ -132,9 +114,11 @@ pub fn run_steps(ranks: &[RankReport], skipped: usize, keep_first: bool) -> Run 
                 values,
             });
             run.members.push(found);
+            run.numbers.push(number);
         } else {
             let lacking = ranks.iter().zip(members).filter(|(_, member)| member.is_none());
-            lacking.for_each(|(rank, _)| absent.entry(rank.rank).or_default().push(key.0.clone()));
+            lacking
+                .for_each(|(rank, _)| absent.entry(rank.rank).or_default().push(key.name.clone()));
         }
     }
     let times: Vec<Option<i64>> = run.steps.iter().map(|s| s.values.int(Metric::StepNs)).collect();
@@ -194,6 +178,8 @@ fn run_values(ranks: &[RankReport], members: &[usize]) -> Values {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collectives::pairing::PairedBy;
+    use crate::steps::StepKey;
 
     #[test]
     fn only_a_first_captured_outlier_does_not_count() {
@@ -222,6 +208,7 @@ mod tests {
             values.set(Metric::UnclassifiedNs, 0);
             let steps = vec![RankStep {
                 index: 0,
+                run_step: None,
                 name: "step 1".into(),
                 outlier: false,
                 counted: true,
@@ -230,7 +217,13 @@ mod tests {
             }];
             crate::report::tests_support::rank(number, steps)
         };
-        let run = run_steps(&[rank(0, 100, 21), rank(1, 120, 30)], 0, false);
+        let pairing = Pairing {
+            of_rank: vec![vec![0], vec![0]],
+            keys: vec![StepKey { name: "step 1".into(), occurrence: 0 }],
+            by: PairedBy::Text,
+            sure: true,
+        };
+        let run = run_steps(&[rank(0, 100, 21), rank(1, 120, 30)], &pairing, 0, false);
         assert_eq!(run.steps[0].slowest_rank, Some(1));
         assert_eq!(run.steps[0].values.int(Metric::StepNs), Some(120));
         // 25.5 rounds half to even.

@@ -15,6 +15,9 @@ const UNTESTED_NS: Ns = 50_000;
 pub enum Untimed {
     /// A rank left before another one came: its data went into a buffer.
     Buffered,
+    /// A rank left before another one came, although nobody leaves such a collective before all are there: its times are not
+    /// what they seem, or it is not one collective.
+    Apart,
     /// One kernel carries different operations, or ranks disagree about which it is.
     Mixed,
     /// The clocks of the ranks cannot be compared.
@@ -26,6 +29,9 @@ impl Untimed {
     pub fn label(self) -> &'static str {
         match self {
             Untimed::Buffered => "buffered: the ranks were not in it at the same time",
+            Untimed::Apart => {
+                "the ranks were not in it at the same time, as such a collective needs"
+            }
             Untimed::Mixed => "one kernel carries different operations",
             Untimed::NoClock => "the clocks of the ranks cannot be compared",
         }
@@ -51,8 +57,8 @@ pub struct Timing {
 
 /// Measures one match.
 pub fn timing(m: &Match, events: &[&[Event]], clocks: &[RankClock]) -> Timing {
-    let members: Vec<&Event> = m.members.iter().map(|&(r, e)| &events[r][e]).collect();
-    let clock = |position: usize| &clocks[m.members[position].0];
+    let members: Vec<&Event> = m.members.iter().map(|at| &events[at.rank][at.event]).collect();
+    let clock = |position: usize| &clocks[m.members[position].rank];
     let comparable = (1..members.len()).all(|position| clock(position).comparable(clock(0)));
     let common = |at: fn(&Event) -> Ns| -> Option<Extremes> {
         let times =
@@ -80,6 +86,12 @@ pub fn timing(m: &Match, events: &[&[Event]], clocks: &[RankClock]) -> Timing {
         timing.transfer = Err(Untimed::Mixed);
     } else if members.iter().all(|event| event.leaves_together()) {
         timing.leave_spread_ns = ends.map(Extremes::spread);
+        // As far as clocks tell.
+        let slack = (1..members.len()).map(|position| doubt(0, position)).max().unwrap_or(0);
+        if starts.zip(ends).is_some_and(|(s, e)| s.latest.saturating_sub(e.earliest) > slack) {
+            timing.transfer = Err(Untimed::Apart);
+            return timing;
+        }
         let durations: Vec<Ns> = members.iter().map(|event| event.duration()).collect();
         let Some(&shortest) = durations.iter().min() else { return timing };
         timing.transfer = Ok(shortest);
@@ -166,6 +178,7 @@ pub fn bandwidth(op: CommOp, payload: u64, n: Option<u32>, transfer_ns: Ns) -> O
 mod tests {
     use super::*;
     use crate::collectives::matching::Method;
+    use crate::collectives::refs::{EventRef, RankIx};
     use crate::collectives::test_events::{kernel, of};
 
     /// Two ranks on one clock that is good to `doubt` ns.
@@ -173,7 +186,7 @@ mod tests {
         let mut clocks = [RankClock::shifted(0, 0), RankClock::shifted(0, 0)];
         clocks.iter_mut().for_each(|clock| clock.residual_p95_ns = doubt);
         let m = Match {
-            members: vec![(0, 0), (1, 0)],
+            members: [0, 1].map(|r| EventRef::new(RankIx(r), 0)).to_vec(),
             method: Method::Communicator,
             step: None,
             role: None,
@@ -213,7 +226,7 @@ mod tests {
         let mut clocks = vec![RankClock::shifted(0, 0); 3];
         clocks.iter_mut().for_each(|clock| clock.residual_p95_ns = Some(2));
         let m = Match {
-            members: vec![(0, 0), (1, 0), (2, 0)],
+            members: [0, 1, 2].map(|r| EventRef::new(RankIx(r), 0)).to_vec(),
             method: Method::Communicator,
             step: None,
             role: None,
@@ -271,7 +284,7 @@ mod tests {
         let mixed = measure([kernel(100, 500), of(CommOp::Broadcast, 100, 500)], Some(1));
         assert_eq!((mixed.transfer, mixed.last), (Err(Untimed::Mixed), None));
         let m = Match {
-            members: vec![(0, 0), (1, 0)],
+            members: [0, 1].map(|r| EventRef::new(RankIx(r), 0)).to_vec(),
             method: Method::Communicator,
             step: None,
             role: None,
@@ -280,6 +293,18 @@ mod tests {
         let clocks = [RankClock::shifted(0, 0), RankClock::shifted(0, 1)];
         let apart = timing(&m, &[&events[..1], &events[1..]], &clocks);
         assert_eq!((apart.transfer, apart.arrival_spread_ns), (Err(Untimed::NoClock), None));
+    }
+
+    // rank 0  [100  500)
+    // rank 1                [900  1300)   nobody leaves an AllReduce before all are there
+    #[test]
+    fn a_collective_whose_ranks_were_never_in_it_at_once_has_no_transfer() {
+        let timing = measure([kernel(100, 500), kernel(900, 1300)], Some(10));
+        assert_eq!((timing.transfer, timing.last), (Err(Untimed::Apart), None));
+        assert_eq!(timing.wait_ns, [0i64; 0]);
+        // The clocks are not good enough to say so.
+        let unsure = measure([kernel(100, 500), kernel(900, 1300)], Some(200));
+        assert_eq!(unsure.transfer, Ok(400));
     }
 
     // Copies of a copy-engine collective do not wait for each other: their durations say nothing about who came last.

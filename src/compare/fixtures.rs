@@ -126,6 +126,7 @@ fn report(name: &str, ranks: &[Vec<(String, Values)>]) -> Report {
             .iter()
             .enumerate()
             .map(|(index, (name, values))| RankStep {
+                run_step: Some(index),
                 index,
                 name: name.clone(),
                 outlier: false,

@@ -8,9 +8,11 @@ pub mod record;
 pub mod span;
 pub mod topology;
 pub mod trace;
+pub mod union;
 
 pub use metric::{Metric, Num, Values};
 pub use names::{NameId, Names};
 pub use op::{Class, Ops};
 pub use span::{Ns, Span};
 pub use trace::{CallKind, CommOp, NcclCall, Range, RankSource, RankTrace};
+pub use union::Union;

@@ -224,6 +224,8 @@ pub struct RankTrace {
     pub gpu: Option<String>,
     /// The GPU's own number, the same in every report; `None` if the report does not say which GPU it is.
     pub gpu_uuid: Option<String>,
+    /// Numbers of all GPUs that the report lists: those of its machine.
+    pub machine_gpus: Vec<String>,
     /// Host name.
     pub hostname: Option<String>,
     /// Nanoseconds to add to the report's own time to get Unix time; 0 if timestamps already are, `None` if unknown.

@@ -173,6 +173,7 @@ fn candidate(
         device: u32::try_from(key.device).unwrap_or(u32::MAX),
         gpu,
         gpu_uuid,
+        machine_gpus: meta.gpu_uuids(),
         hostname: meta.hostname.clone(),
         epoch_ns: meta.epoch_ns,
         ops,
