@@ -128,10 +128,38 @@ struct Distance {
     offset: Ns,
     /// The middle of the compared calls, Unix ns.
     middle: Ns,
-    /// By how much that changes from one call to the next, median, ns.
-    scatter: Ns,
-    /// The same of what is left when arrivals are taken off.
-    unexplained: Ns,
+    /// How much that varies.
+    scatter: Scatter,
+    /// How much varies what is left of it when arrivals are taken off.
+    unexplained: Scatter,
+}
+
+/// How much a distance of departures varies over the calls, ns.
+#[derive(Debug, Clone, Copy)]
+struct Scatter {
+    /// From one call to the next, median: clocks may drift.
+    change: Ns,
+    /// Around the median, 95th percentile: what one offset of clocks leaves over.
+    residual: Ns,
+}
+
+impl Scatter {
+    fn of(list: &[Ns]) -> Option<Scatter> {
+        let apart = |a: Ns, b: Ns| a.saturating_sub(b).saturating_abs();
+        let changes: Vec<Ns> = list.windows(2).map(|pair| apart(pair[1], pair[0])).collect();
+        let median = stats::median_i64(list)?;
+        let rest: Vec<Ns> = list.iter().map(|&ns| apart(ns, median)).collect();
+        Some(Scatter {
+            change: stats::median_i64(&changes).unwrap_or(0),
+            residual: stats::quantile_i64(&rest, 0.95)?,
+        })
+    }
+
+    /// True if this is surely less than the other.
+    fn is_below(self, other: Scatter) -> bool {
+        let below = |a: Ns, b: Ns| (a as f64) < EXPLAINED * b as f64;
+        below(self.change, other.change) && below(self.residual, other.residual)
+    }
 }
 
 impl Distance {
@@ -144,19 +172,12 @@ impl Distance {
             rest.push(apart.saturating_sub(y.arrival.saturating_sub(x.arrival)));
             times.push(x.leave);
         }
-        let change = |list: &[Ns]| {
-            let changes: Vec<Ns> = list
-                .windows(2)
-                .map(|pair| pair[1].saturating_sub(pair[0]).saturating_abs())
-                .collect();
-            stats::median_i64(&changes).unwrap_or(0)
-        };
         Some(Distance {
             calls: leaves.len(),
             offset: stats::median_i64(&leaves)?,
             middle: stats::median_i64(&times)?,
-            scatter: change(&leaves),
-            unexplained: change(&rest),
+            scatter: Scatter::of(&leaves)?,
+            unexplained: Scatter::of(&rest)?,
         })
     }
 }
@@ -197,7 +218,7 @@ impl Placed {
         let (a, b) = (self.by_rank[a], self.by_rank[b]);
         let then = a.then.max(b.then).unwrap_or(distance.middle);
         let drift = distance.middle.saturating_sub(then).saturating_abs() / DRIFT_PART;
-        let slack = a.slack.min(b.slack).max(distance.scatter.saturating_mul(ALIKE));
+        let slack = a.slack.min(b.slack).max(distance.scatter.residual);
         let unexplained = distance.offset.saturating_sub(b.ahead.saturating_sub(a.ahead));
         a.root == b.root && unexplained.saturating_abs() > slack.saturating_add(drift)
     }
@@ -282,7 +303,7 @@ impl Role {
         for group in std::mem::take(&mut self.groups) {
             let found = kept.iter().enumerate().find_map(|(at, other)| {
                 let distance = Distance::between(other, &group)?;
-                let close = distance.scatter <= reach;
+                let close = distance.scatter.change <= reach;
                 (close && self.one(other, &group, &distance, placed)).then_some((at, distance))
             });
             match found {
@@ -305,12 +326,12 @@ impl Role {
             return self.leaves_together;
         }
         let inside = a.scatter.max(b.scatter);
-        if distance.scatter <= TOGETHER_NS.max(inside.saturating_mul(ALIKE)) {
+        if distance.scatter.change <= TOGETHER_NS.max(inside.saturating_mul(ALIKE)) {
             return true;
         }
-        let explained = (distance.unexplained as f64) < EXPLAINED * distance.scatter as f64;
+        let explained = distance.unexplained.is_below(distance.scatter);
         let several = a.members.len() > 1 && b.members.len() > 1;
-        let far = distance.scatter > FAR_NS.max(inside.saturating_mul(UNLIKE));
+        let far = distance.scatter.change > FAR_NS.max(inside.saturating_mul(UNLIKE));
         self.leaves_together && !explained && !(several && far)
     }
 
@@ -323,7 +344,11 @@ impl Role {
                 let group = self.groups.get(other).filter(|_| other != at)?;
                 let distance = Distance::between(group, lonely)?;
                 let (&a, &b) = (group.members.first()?, lonely.members.first()?);
-                (!placed.refutes(a, b, &distance)).then_some((distance.scatter, other, distance))
+                (!placed.refutes(a, b, &distance)).then_some((
+                    distance.scatter.change,
+                    other,
+                    distance,
+                ))
             };
             let found = (lonely.members.len() == 1)
                 .then(|| (0..self.groups.len()).filter_map(closest).min_by_key(|f| (f.0, f.1)))
@@ -351,7 +376,7 @@ fn join(to: &mut Group, from: Group, distance: &Distance, placed: &mut Placed) {
     if let (Some(&a), Some(&b)) = (to.members.first(), from.members.first()) {
         placed.place(a, b, distance);
     }
-    to.scatter = to.scatter.max(from.scatter).max(distance.scatter);
+    to.scatter = to.scatter.max(from.scatter).max(distance.scatter.change);
     for (own, other) in to.calls.iter_mut().zip(from.calls) {
         let Some(other) = other else { continue };
         let arrival = other.arrival.saturating_sub(distance.offset);

@@ -10,6 +10,11 @@ use crate::model::{CommOp, Ns};
 /// Without enough collectives to test the clocks, ranks that arrive closer together than this have no order, ns.
 const UNTESTED_NS: Ns = 50_000;
 
+/// Ranks that were not in a collective at once by more than this many typical residuals, and by this much, were not in it
+/// together, ns.
+const APART_RESIDUALS: Ns = 4;
+const TOGETHER_NS: Ns = 20_000;
+
 /// Why no transfer time can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Untimed {
@@ -86,8 +91,15 @@ pub fn timing(m: &Match, events: &[&[Event]], clocks: &[RankClock]) -> Timing {
         timing.transfer = Err(Untimed::Mixed);
     } else if members.iter().all(|event| event.leaves_together()) {
         timing.leave_spread_ns = ends.map(Extremes::spread);
-        // As far as clocks tell.
-        let slack = (1..members.len()).map(|position| doubt(0, position)).max().unwrap_or(0);
+        // As far as clocks tell: ranks that do not leave together have a large residual on the best of clocks, but its median
+        // is that of the clocks unless most of their collectives are so.
+        let typical = |position: usize| clock(position).residual_p50_ns;
+        let slack = |position: usize| {
+            typical(0).zip(typical(position)).map_or(UNTESTED_NS, |(a, b)| {
+                a.saturating_add(b).saturating_mul(APART_RESIDUALS).max(TOGETHER_NS)
+            })
+        };
+        let slack = (1..members.len()).map(slack).max().unwrap_or(0);
         if starts.zip(ends).is_some_and(|(s, e)| s.latest.saturating_sub(e.earliest) > slack) {
             timing.transfer = Err(Untimed::Apart);
             return timing;
@@ -184,7 +196,9 @@ mod tests {
     /// Two ranks on one clock that is good to `doubt` ns.
     fn measure(events: [Event; 2], doubt: Option<Ns>) -> Timing {
         let mut clocks = [RankClock::shifted(0, 0), RankClock::shifted(0, 0)];
-        clocks.iter_mut().for_each(|clock| clock.residual_p95_ns = doubt);
+        for clock in &mut clocks {
+            (clock.residual_p50_ns, clock.residual_p95_ns) = (doubt, doubt);
+        }
         let m = Match {
             members: [0, 1].map(|r| EventRef::new(RankIx(r), 0)).to_vec(),
             method: Method::Communicator,
@@ -296,15 +310,16 @@ mod tests {
     }
 
     // rank 0  [100  500)
-    // rank 1                [900  1300)   nobody leaves an AllReduce before all are there
+    // rank 1                [90500  90900)   90 us later: nobody leaves an AllReduce before all are there
     #[test]
     fn a_collective_whose_ranks_were_never_in_it_at_once_has_no_transfer() {
-        let timing = measure([kernel(100, 500), kernel(900, 1300)], Some(10));
+        let apart = || [kernel(100, 500), kernel(90_500, 90_900)];
+        let timing = measure(apart(), Some(10));
         assert_eq!((timing.transfer, timing.last), (Err(Untimed::Apart), None));
         assert_eq!(timing.wait_ns, [0i64; 0]);
-        // The clocks are not good enough to say so.
-        let unsure = measure([kernel(100, 500), kernel(900, 1300)], Some(200));
-        assert_eq!(unsure.transfer, Ok(400));
+        // 12 us on each clock: four times both is more than the gap, and the clocks are not good enough to say so.
+        assert_eq!(measure(apart(), Some(12_000)).transfer, Ok(400));
+        assert_eq!(measure(apart(), Some(11_000)).transfer, Err(Untimed::Apart));
     }
 
     // Copies of a copy-engine collective do not wait for each other: their durations say nothing about who came last.
