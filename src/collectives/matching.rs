@@ -215,7 +215,7 @@ pub fn match_events(
             entries.push((number, r as u32, i as u32));
         }
     }
-    join_sends(ranks, &sends, communicators, named, &mut result);
+    join_sends(ranks, origins, &sends, communicators, named, &mut result);
     entries.sort_unstable();
     for bucket in entries.chunk_by(|a, b| a.0 == b.0) {
         let lists = bucket
@@ -249,6 +249,7 @@ fn event<'a>(ranks: &[RankEvents<'a>], at: EventRef) -> &'a Event {
 
 fn join_sends(
     ranks: &[RankEvents<'_>],
+    origins: &[Origin],
     sends: &[EventRef],
     communicators: &Communicators,
     named: bool,
@@ -256,7 +257,7 @@ fn join_sends(
 ) {
     let anchor =
         |at: EventRef| if named { ranks[at.rank].anchors[at.event] } else { Anchor::Anywhere };
-    let found = pairs::join(ranks, sends, communicators, anchor);
+    let found = pairs::join(ranks, origins, sends, communicators, anchor);
     for members in found.groups {
         let step = common_step(ranks, &members);
         result.matches.push(Match { members, method: Method::Communicator, step, role: None });

@@ -1,4 +1,4 @@
-//! Operations on a known communicator that ranks may leave early (Broadcast, Reduce, copies): a root's data may lie in a buffer
+//! Operations on a known communicator that ranks may leave early (Broadcast, Reduce, sends, copies): a root's data may lie in a buffer
 //! long before the others come, so that times do not tell what belongs together. NCCL runs the operations of a communicator
 //! in one order on all its ranks, so their order does, from wherever a rank's capture begins.
 //!
@@ -29,7 +29,7 @@ const AT_ONCE_PERCENT: usize = 90;
 pub struct Call {
     /// Size as logged, if it is known.
     pub bytes: Option<u64>,
-    /// Start and end on the common clock, ns; `None` if clocks cannot be compared.
+    /// Start and end on a clock of both sequences, ns; `None` if there is none.
     pub span: Option<(Ns, Ns)>,
 }
 

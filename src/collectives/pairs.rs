@@ -10,10 +10,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::anchors::Anchor;
+use super::clocks::Origin;
 use super::communicators::Communicators;
 use super::matching::{RankEvents, Reason};
+use super::order;
 use super::refs::{EventRef, RankIx};
-use crate::model::Union;
+use crate::model::{Ns, Union};
 
 /// Kernels that work together, and those that have no partner, by reason.
 #[derive(Debug, Default)]
@@ -36,13 +38,17 @@ struct Direction {
 /// Both ends of one direction, in order: event and bytes.
 #[derive(Debug, Default)]
 struct Ends {
-    sends: Vec<(EventRef, Option<u64>)>,
-    receives: Vec<(EventRef, Option<u64>)>,
+    sends: Vec<End>,
+    receives: Vec<End>,
 }
+
+/// One send or receive: the kernel that carries it, and its bytes.
+type End = (EventRef, Option<u64>);
 
 /// Joins the given events, which all carry sends and receives on a known communicator.
 pub fn join(
     ranks: &[RankEvents<'_>],
+    origins: &[Origin],
     events: &[EventRef],
     communicators: &Communicators,
     anchor: impl Fn(EventRef) -> Anchor,
@@ -75,23 +81,30 @@ pub fn join(
                 .push((node, partner.bytes));
         }
     }
-    for ends in directions.values() {
-        let bytes =
-            |list: &[(EventRef, Option<u64>)]| list.iter().map(|end| end.1).collect::<Vec<_>>();
-        if bytes(&ends.sends) == bytes(&ends.receives) {
-            for (sent, received) in ends.sends.iter().zip(&ends.receives) {
-                if let (Some(&a), Some(&b)) = (places.get(&sent.0), places.get(&received.0)) {
-                    sets.join(a, b);
-                }
-            }
-        } else {
+    for (direction, ends) in &directions {
+        let Some(shift) = shift(ranks, origins, direction, ends) else {
             let reason = if ends.sends.is_empty() || ends.receives.is_empty() {
                 Reason::Absent
             } else {
                 Reason::Unequal
             };
             why.extend(ends.sends.iter().chain(&ends.receives).map(|end| (end.0, reason)));
+            continue;
+        };
+        let (first, second) = order::starts(shift);
+        let pairs = || ends.sends.iter().skip(first).zip(ends.receives.iter().skip(second));
+        for (sent, received) in pairs() {
+            if let (Some(&a), Some(&b)) = (places.get(&sent.0), places.get(&received.0)) {
+                sets.join(a, b);
+            }
         }
+        let n = pairs().count();
+        let over = |list: &[End], from: usize| -> Vec<EventRef> {
+            let outside = |(k, end): (usize, &End)| (k < from || k >= from + n).then_some(end.0);
+            list.iter().enumerate().filter_map(outside).collect()
+        };
+        let alone = over(&ends.sends, first).into_iter().chain(over(&ends.receives, second));
+        why.extend(alone.map(|at| (at, Reason::Unequal)));
     }
     for set in sets.sets() {
         let mut group: Vec<EventRef> = set.into_iter().map(|place| events[place]).collect();
@@ -104,4 +117,29 @@ pub fn join(
         }
     }
     found
+}
+
+/// By how much receives begin later than sends: both begin with the step, where steps say so; else where sizes and times agree.
+fn shift(
+    ranks: &[RankEvents<'_>],
+    origins: &[Origin],
+    direction: &Direction,
+    ends: &Ends,
+) -> Option<isize> {
+    if direction.anchor != Anchor::Anywhere {
+        let bytes = |list: &[End]| list.iter().map(|end| end.1).collect::<Vec<_>>();
+        return (bytes(&ends.sends) == bytes(&ends.receives)).then_some(0);
+    }
+    let calls = |list: &[End]| -> Vec<order::Call> {
+        let call = |&(at, bytes): &End| {
+            let event = &ranks[at.rank].events[at.event];
+            let unix = |ns: Ns, epoch: Ns| ns.saturating_add(epoch);
+            let span = origins[at.rank]
+                .epoch_ns
+                .map(|epoch| (unix(event.start, epoch), unix(event.end, epoch)));
+            order::Call { bytes, span }
+        };
+        list.iter().map(call).collect()
+    };
+    order::shift(&calls(&ends.sends), &calls(&ends.receives))
 }

@@ -25,10 +25,8 @@ use crate::stats;
 const TOGETHER_NS: Ns = 20_000;
 /// Groups that leave as one each, and further apart than this, are not one however they arrived, ns: networks scatter less.
 const FAR_NS: Ns = 100_000;
-/// Scatter between two groups may exceed the scatter inside them this many times,
+/// Scatter between two groups may exceed the scatter inside them this many times.
 const ALIKE: Ns = 4;
-/// and from this many times on it is another thing.
-const UNLIKE: Ns = 10;
 /// Arrivals explain departures if the scatter that is left without them is below this share.
 const EXPLAINED: f64 = 0.7;
 /// Groups that scatter less are joined first, ns.
@@ -104,8 +102,8 @@ struct Group {
     members: Vec<RankIx>,
     /// By call; `None` where they take no part.
     calls: Vec<Option<Call>>,
-    /// How much their departures scatter, ns.
-    scatter: Ns,
+    /// How much their departures scatter.
+    scatter: Scatter,
 }
 
 /// The calls of one role.
@@ -135,7 +133,7 @@ struct Distance {
 }
 
 /// How much a distance of departures varies over the calls, ns.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Scatter {
     /// From one call to the next, median: clocks may drift.
     change: Ns,
@@ -153,6 +151,20 @@ impl Scatter {
             change: stats::median_i64(&changes).unwrap_or(0),
             residual: stats::quantile_i64(&rest, 0.95)?,
         })
+    }
+
+    /// The larger of both, one by one.
+    fn max(self, other: Scatter) -> Scatter {
+        Scatter {
+            change: self.change.max(other.change),
+            residual: self.residual.max(other.residual),
+        }
+    }
+
+    /// True if groups that scatter so much inside are surely further apart than that.
+    fn is_beyond(self, inside: Scatter) -> bool {
+        let beyond = |a: Ns, b: Ns| a > FAR_NS.max(b.saturating_mul(ALIKE));
+        beyond(self.change, inside.change) && beyond(self.residual, inside.residual)
     }
 
     /// True if this is surely less than the other.
@@ -259,7 +271,11 @@ impl Role {
         let every = matches.len().div_ceil(MOST_CALLS).max(1);
         let used: Vec<&Match> = matches.into_iter().step_by(every).collect();
         let mut groups: Vec<Group> = all(ranks.len())
-            .map(|rank| Group { members: vec![rank], calls: vec![None; used.len()], scatter: 0 })
+            .map(|rank| Group {
+                members: vec![rank],
+                calls: vec![None; used.len()],
+                scatter: Scatter::default(),
+            })
             .collect();
         for (k, m) in used.iter().enumerate() {
             for &at in &m.members {
@@ -326,12 +342,12 @@ impl Role {
             return self.leaves_together;
         }
         let inside = a.scatter.max(b.scatter);
-        if distance.scatter.change <= TOGETHER_NS.max(inside.saturating_mul(ALIKE)) {
+        if distance.scatter.change <= TOGETHER_NS.max(inside.change.saturating_mul(ALIKE)) {
             return true;
         }
         let explained = distance.unexplained.is_below(distance.scatter);
         let several = a.members.len() > 1 && b.members.len() > 1;
-        let far = distance.scatter.change > FAR_NS.max(inside.saturating_mul(UNLIKE));
+        let far = distance.scatter.is_beyond(inside);
         self.leaves_together && !explained && !(several && far)
     }
 
@@ -376,7 +392,7 @@ fn join(to: &mut Group, from: Group, distance: &Distance, placed: &mut Placed) {
     if let (Some(&a), Some(&b)) = (to.members.first(), from.members.first()) {
         placed.place(a, b, distance);
     }
-    to.scatter = to.scatter.max(from.scatter).max(distance.scatter.change);
+    to.scatter = to.scatter.max(from.scatter).max(distance.scatter);
     for (own, other) in to.calls.iter_mut().zip(from.calls) {
         let Some(other) = other else { continue };
         let arrival = other.arrival.saturating_sub(distance.offset);

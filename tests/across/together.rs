@@ -225,6 +225,42 @@ fn a_capture_that_begins_later_is_paired_where_sizes_fit() {
     assert!(warning(&report, "collectives-unmatched").contains("12 on rank 0, 9 on rank 1"));
 }
 
+// Rank 0 sends to rank 1 six times; the data waits in a buffer, so that no two kernels run at once, and rank 1's capture
+// begins two sends later. Sizes say which is which.
+// ms       0   0.1  0.2 ...             10.2  10.3 ...
+// rank 0   [S0][S1] [S2] .. [S5]
+// rank 1                                [R2 ] [R3 ] .. [R5]
+#[test]
+fn sends_are_paired_by_their_order() {
+    let mut cluster = Cluster::new(2);
+    cluster.hosts(&["a", "a"]);
+    let kernel = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<(unsigned long)4096>)";
+    let call = |function, peer, bytes| {
+        let what = Collective::of(function, kernel).bytes(bytes);
+        Collective { payload: Payload { peer: Some(peer), ..what.payload }, ..what }
+    };
+    for k in 0..6 {
+        let at = SECOND + k * 100 * US;
+        let bytes = 4096 * (1 + k as u64);
+        cluster.ranks[0].collective(&call("ncclSend", 1, bytes), at..at + 90 * US);
+        if k >= 2 {
+            let at = at + 10 * MS;
+            cluster.ranks[1].collective(&call("ncclRecv", 0, bytes), at..at + 90 * US);
+        }
+    }
+    let report = cluster.finish_whole();
+    let mut sizes: Vec<_> =
+        report.collectives.iter().map(|g| (g.bytes, g.count, g.untimed)).collect();
+    sizes.sort();
+    // Only what one end logs has a size here if both do: 4096 x 3 to 4096 x 6, none of them timed.
+    assert_eq!(
+        sizes.iter().map(|s| (s.1, s.2)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1)),
+        (4, 4)
+    );
+    assert!(report.collectives.iter().all(|g| g.from_rank == Some(0) && g.busbw_gbs.is_none()));
+    assert!(warning(&report, "collectives-unmatched").contains("2 on rank 0"));
+}
+
 // One thread calls AllReduce (1 MiB) for each of four devices between ncclGroupStart and ncclGroupEnd, which launches a kernel
 // of 45 us on each: a device moves 1 MiB, not four. With two calls a device it moves twice as much.
 #[test]
