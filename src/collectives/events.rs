@@ -1,6 +1,6 @@
 //! Communication of one rank as operations: a kernel (or the copies of a copy-engine collective) with what its call said.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::calls::{self, Calls};
 use crate::classify;
@@ -116,8 +116,87 @@ impl Event {
     }
 }
 
+/// Which devices of a process run kernels of the same call: one thread may call NCCL for several devices between
+/// `ncclGroupStart` and `ncclGroupEnd`, whose end launches all of them.
+#[derive(Debug, Default)]
+pub struct Launches {
+    /// By (report, process, call), where there are several: for each device the communicators that it is known to be in.
+    devices: HashMap<(usize, u32, u32), Vec<BTreeSet<u64>>>,
+}
+
+impl Launches {
+    /// Over all ranks of all reports.
+    pub fn new(traces: &[RankTrace]) -> Launches {
+        let mut processes: BTreeMap<(usize, u32), Vec<&RankTrace>> = BTreeMap::new();
+        for trace in traces {
+            processes.entry((trace.input, trace.pid)).or_default().push(trace);
+        }
+        let mut devices: HashMap<(usize, u32, u32), Vec<BTreeSet<u64>>> = HashMap::new();
+        for ((input, pid), own) in processes.into_iter().filter(|(_, own)| own.len() > 1) {
+            for trace in own {
+                let comms: BTreeSet<u64> = trace.comm_inits.iter().map(|init| init.comm).collect();
+                let ops = &trace.ops;
+                let calls: BTreeSet<u32> = (0..ops.len())
+                    .filter(|&i| ops.in_collective(i) && ops.call[i] != NO_CALL)
+                    .map(|i| ops.call[i])
+                    .collect();
+                for call in calls {
+                    devices.entry((input, pid, call)).or_default().push(comms.clone());
+                }
+            }
+        }
+        devices.retain(|_, list| list.len() > 1);
+        Launches { devices }
+    }
+
+    /// Of what a call launches, that which runs on the device of this rank; empty where nothing tells the devices apart.
+    ///
+    /// Every device of a communicator makes the same calls on it, so each gets its part of those that are alike.
+    fn of_device<'t>(
+        &self,
+        trace: &RankTrace,
+        call: u32,
+        members: Vec<&'t NcclCall>,
+    ) -> Vec<&'t NcclCall> {
+        let Some(devices) = self.devices.get(&(trace.input, trace.pid, call)) else {
+            return members;
+        };
+        let own: BTreeSet<u64> = trace.comm_inits.iter().map(|init| init.comm).collect();
+        let known = |comm: u64| devices.iter().filter(|comms| comms.contains(&comm)).count();
+        let sharing = |member: &NcclCall| match member.comm.map(|comm| (comm, known(comm))) {
+            Some((comm, n)) if n > 0 => {
+                if own.contains(&comm) {
+                    Some(n)
+                } else {
+                    None
+                }
+            }
+            _ => Some(devices.len()),
+        };
+        let alike = |a: &NcclCall, b: &NcclCall| {
+            (a.op, a.comm, a.bytes, a.redop, a.root, a.peer)
+                == (b.op, b.comm, b.bytes, b.redop, b.root, b.peer)
+        };
+        let mut kinds: Vec<(&NcclCall, usize)> = Vec::new();
+        let mut list = Vec::new();
+        for member in &members {
+            let Some(n) = sharing(member) else { continue };
+            match kinds.iter_mut().find(|(kind, _)| alike(kind, member)) {
+                Some((_, count)) => *count += 1,
+                None => kinds.push((member, 1)),
+            }
+            let seen = kinds.iter().find(|(kind, _)| alike(kind, member)).map_or(0, |k| k.1);
+            if seen % n == 0 {
+                list.push(*member);
+            }
+        }
+        let even = kinds.iter().all(|(kind, count)| sharing(kind).is_none_or(|n| count % n == 0));
+        if even { list } else { Vec::new() }
+    }
+}
+
 /// The communication of a rank in order of (start, end).
-pub fn events(trace: &RankTrace) -> Vec<Event> {
+pub fn events(trace: &RankTrace, launches: &Launches) -> Vec<Event> {
     let calls = Calls::new(&trace.nccl);
     let from_gpu = calls::by_kernel(trace);
     // Operations of one call: kernels that a group launched, copies of a copy-engine collective.
@@ -133,7 +212,8 @@ pub fn events(trace: &RankTrace) -> Vec<Event> {
         }
     }
     for (call, indices) in by_call {
-        of_call(trace, &calls.members(call), &indices, &mut list);
+        let members = launches.of_device(trace, call, calls.members(call));
+        of_call(trace, &members, &indices, &mut list);
     }
     list.sort_by_key(|event| (event.start, event.end, event.stream));
     list

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Draft, is_whole, ms, percent, period, severity};
-use crate::analysis::run;
 use crate::classify;
 use crate::model::{CommOp, Metric};
 use crate::report::{CollectiveGroup, Kernel, RankReport, RankStep, Report};
@@ -141,31 +140,26 @@ fn most(report: &Report, ns: impl Fn(u32) -> f64) -> Option<&RankReport> {
 
 /// By how much the rank exceeds the mean of the others: median over those steps of the run that count and in which it is late.
 fn excess(report: &Report, late: u32, metric: Metric, late_in: &[bool]) -> Option<f64> {
-    let lists: Vec<(u32, HashMap<run::StepKey, &RankStep>)> = report
+    let of_rank = |rank: &RankReport| -> HashMap<usize, f64> {
+        let value = |step: &RankStep| Some((step.run_step?, step.values.f64(metric)?));
+        rank.steps.iter().filter_map(value).collect()
+    };
+    let (own, others): (Vec<_>, Vec<_>) = report
         .ranks
         .iter()
-        .map(|r| (r.rank, run::keys(&r.steps).into_iter().zip(&r.steps).collect()))
+        .map(|rank| (rank.rank, of_rank(rank)))
+        .partition(|(rank, _)| *rank == late);
+    let (_, own) = own.first()?;
+    let counted = report.steps.iter().filter(|step| step.counted);
+    let differences: Vec<f64> = counted
+        .zip(late_in)
+        .filter(|(_, late)| **late)
+        .filter_map(|(step, _)| {
+            let value = |values: &HashMap<usize, f64>| values.get(&step.index).copied();
+            let others: Option<Vec<f64>> = others.iter().map(|(_, other)| value(other)).collect();
+            Some(value(own)? - stats::mean(&others?)?)
+        })
         .collect();
-    let mut seen: HashMap<&str, usize> = HashMap::new();
-    let mut differences = Vec::new();
-    let mut late_in = late_in.iter();
-    for step in &report.steps {
-        let occurrence = seen.entry(&step.name).or_insert(0);
-        let key = (step.name.clone(), *occurrence);
-        *occurrence += 1;
-        if !step.counted || late_in.next() != Some(&true) {
-            continue;
-        }
-        let value = |steps: &HashMap<run::StepKey, &RankStep>| {
-            steps.get(&key).and_then(|s| s.values.f64(metric))
-        };
-        let own = lists.iter().find(|l| l.0 == late).and_then(|l| value(&l.1));
-        let others: Option<Vec<f64>> =
-            lists.iter().filter(|l| l.0 != late).map(|l| value(&l.1)).collect();
-        if let (Some(own), Some(others)) = (own, others.and_then(|o| stats::mean(&o))) {
-            differences.push(own - others);
-        }
-    }
     stats::median(&differences)
 }
 

@@ -11,6 +11,7 @@ pub mod span;
 pub(crate) mod testing;
 pub mod topology;
 pub mod trace;
+pub mod union;
 
 pub use metric::{Metric, Num, Values};
 pub use names::{NameId, Names};
@@ -18,3 +19,4 @@ pub use op::{Class, Ops};
 pub use ranges::{KindId, Range, Texts, UserRanges};
 pub use span::{Ns, Span};
 pub use trace::{CallKind, CommOp, NcclCall, RankSource, RankTrace};
+pub use union::Union;

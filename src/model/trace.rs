@@ -222,6 +222,8 @@ pub struct RankTrace {
     pub gpu_uuid: Option<String>,
     /// Index of the GPU on its machine; `None` if the report does not say which GPU it is.
     pub gpu_index: Option<u32>,
+    /// Numbers of all GPUs that the report lists: those of its machine.
+    pub machine_gpus: Vec<String>,
     /// Host name.
     pub hostname: Option<String>,
     /// Nanoseconds to add to the report's own time to get Unix time; 0 if timestamps already are, `None` if unknown.

@@ -93,13 +93,7 @@ fn summary(run: &Run) -> RunSummary {
 
 /// How far collectives of each step of the run wait.
 fn waits(run: &Run, numbers: &[u32]) -> Vec<report::StepWait> {
-    let keys: Vec<run::StepKey> = run
-        .steps
-        .members
-        .iter()
-        .filter_map(|members| run.ranks.first()?.keys.get(*members.first()?).cloned())
-        .collect();
-    groups::step_waits(&run.across.measured, &run.across.compute, &keys, numbers)
+    groups::step_waits(&run.across.measured, &run.across.compute, &run.steps.numbers, numbers)
 }
 
 fn rank_report(

@@ -102,8 +102,9 @@ fn waiting(run: &Run, step: usize) -> Waiting {
         run.across.compute.get(r).map_or(0, |compute| waits.subtract(compute).measure())
     };
     for one in &run.across.measured {
-        let last = one.timing.last.and_then(|last| one.found.members.get(last)).map(|m| m.0);
-        for (&(r, _), wait) in one.found.members.iter().zip(&one.waits) {
+        let last = one.timing.last.and_then(|last| one.found.members.get(last)).map(|m| m.rank.0);
+        for (member, wait) in one.found.members.iter().zip(&one.waits) {
+            let r = member.rank.0;
             let Some(window) = windows.get(r).copied().flatten() else { continue };
             let inside = wait.clip(window);
             if inside.is_empty() {

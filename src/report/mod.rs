@@ -167,6 +167,8 @@ pub struct Clock {
 pub struct RankStep {
     /// Position among the rank's steps, from 0.
     pub index: usize,
+    /// Position among the run's steps; `None` if some rank lacks it.
+    pub run_step: Option<usize>,
     /// Text of the step range.
     pub name: String,
     /// Lies far from the median of the rank's steps.

@@ -221,6 +221,11 @@ impl Metadata {
         u32::try_from(*self.devices.get(&(i64::from(pid), device))?).ok()
     }
 
+    /// The machine's GPUs by their own numbers, as far as they are known.
+    pub fn gpu_uuids(&self) -> Vec<String> {
+        self.gpus.values().filter_map(|gpu| gpu.uuid.clone()).collect()
+    }
+
     /// The GPU that a process knows under a CUDA ordinal; `None` where the report does not say. Where all GPUs are of one model, that
     /// at least is known.
     pub fn gpu(&self, pid: u32, device: i64) -> Option<Gpu> {

@@ -237,6 +237,7 @@ impl Ranges {
             gpu,
             gpu_uuid,
             gpu_index: meta.gpu_index(pid, key.device),
+            machine_gpus: meta.gpu_uuids(),
             hostname: meta.hostname.clone(),
             epoch_ns: meta.epoch_ns,
             ops,

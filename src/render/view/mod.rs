@@ -100,19 +100,23 @@ fn table_scale(report: &Report) -> TimeScale {
 }
 
 /// Every step of any rank, in the order in which they first occur: the ranks that have it, each with its own step.
-/// Steps of different ranks are the same if name and occurrence agree.
+/// Steps of different ranks are the same if the run has them as one; of those that it lacks, if name and occurrence agree.
 fn aligned_steps(report: &Report) -> Vec<Vec<(&RankReport, &RankStep)>> {
-    let mut places: HashMap<(&str, usize), usize> = HashMap::new();
+    let mut places: HashMap<(Option<usize>, &str, usize), usize> = HashMap::new();
     let mut steps: Vec<Vec<(&RankReport, &RankStep)>> = Vec::new();
     for rank in &report.ranks {
         let mut occurrences: HashMap<&str, usize> = HashMap::new();
         for step in &rank.steps {
             let occurrence = occurrences.entry(&step.name).or_default();
-            let place = *places.entry((&step.name, *occurrence)).or_insert_with(|| {
+            let key = match step.run_step {
+                Some(index) => (Some(index), "", 0),
+                None => (None, step.name.as_str(), *occurrence),
+            };
+            *occurrence += 1;
+            let place = *places.entry(key).or_insert_with(|| {
                 steps.push(Vec::new());
                 steps.len() - 1
             });
-            *occurrence += 1;
             steps[place].push((rank, step));
         }
     }

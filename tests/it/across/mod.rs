@@ -8,5 +8,7 @@ mod matching;
 mod nccl_log;
 mod pipelines;
 mod send_recv;
+mod steps;
 mod stragglers;
+mod together;
 mod tracing;
