@@ -1,12 +1,13 @@
 //! Where finished text goes: standard output, or files that appear whole or not at all.
 
-use std::io::{IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ColorChoice};
 
 use crate::ingest::inspector::is_log;
-use crate::render::{Format, Style, units};
+use crate::render::{self, Format, Page, Style, units};
 use crate::text::printable;
 use crate::{Error, Result};
 
@@ -28,6 +29,9 @@ pub struct OutputArgs {
     /// Columns of terminal output [default: the terminal's, 100 in a pipe]
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=1000))]
     pub width: Option<u16>,
+    /// Everything in the terminal: all tables, evidence and definitions, not the first screen alone
+    #[arg(long)]
+    pub full: bool,
     /// No progress and no warnings on standard error
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -111,7 +115,7 @@ impl OutputArgs {
                 anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
             }
         };
-        Style { width, color }
+        Style { width, color, full: self.full }
     }
 
     /// A line on standard error for those who asked for it with `--verbose`.
@@ -128,24 +132,24 @@ impl OutputArgs {
         }
     }
 
-    /// Renders everything that was asked for, then writes it: files first, each whole or not at all, then standard output.
+    /// Prints a page wherever it was asked for: files first, each whole or not at all, then standard output.
     ///
     /// # Errors
-    /// A file's ending that means no format, a failing renderer, a file that cannot be written.
-    pub fn emit(&self, render: impl Fn(Format, Style) -> Result<String>) -> Result<()> {
+    /// A file's ending that means no format, a file that cannot be written.
+    pub fn emit(&self, page: &impl Page) -> Result<()> {
+        let plain = Style {
+            width: self.width.map_or(PIPE_WIDTH, usize::from),
+            color: false,
+            full: self.full,
+        };
         let files = self.files()?;
-        let plain = Style { width: self.width.map_or(PIPE_WIDTH, usize::from), color: false };
-        let mut finished = Vec::with_capacity(files.len());
-        for (path, format) in files {
-            finished.push((path, render(format, plain)?));
+        write_files(&files, |format, out| render::write(page, format, &plain, out))?;
+        for (path, _) in files {
+            let size = std::fs::metadata(path).map_or(0, |file| file.len());
+            self.tell(|| format!("wrote {} ({})", path.display(), units::bytes(size)));
         }
-        let stdout = self.stdout_format().map(|format| render(format, self.style())).transpose()?;
-        write_files(&finished)?;
-        for (path, text) in &finished {
-            self.tell(|| format!("wrote {} ({})", path.display(), units::bytes(text.len() as u64)));
-        }
-        match stdout {
-            Some(text) => to_stdout(&text),
+        match self.stdout_format() {
+            Some(format) => to_stdout(|out| render::write(page, format, &self.style(), out)),
             None => Ok(()),
         }
     }
@@ -155,12 +159,20 @@ impl OutputArgs {
 ///
 /// # Errors
 /// The first file that cannot be written; nothing is left behind then.
-pub fn write_files(files: &[(&Path, String)]) -> Result<()> {
+pub fn write_files(
+    files: &[(&Path, Format)],
+    write: impl Fn(Format, &mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
     let mut staged: Vec<(PathBuf, &Path)> = Vec::with_capacity(files.len());
-    let result = files.iter().try_for_each(|(path, text)| {
+    let result = files.iter().try_for_each(|&(path, format)| {
         let temporary = temporary_name(path);
         staged.push((temporary.clone(), path));
-        std::fs::write(&temporary, text).map_err(|e| {
+        let written = File::create(&temporary).and_then(|file| {
+            let mut out = BufWriter::new(file);
+            write(format, &mut out)?;
+            out.flush()
+        });
+        written.map_err(|e| {
             Error::output(path, format!("cannot be written: {e}"))
                 .with_hint("check that its folder exists and may be written to")
         })
@@ -200,14 +212,14 @@ pub fn note(line: &str) {
     let _ = writeln!(anstream::stderr(), "{}", printable(line));
 }
 
-/// Writes text to standard output; a closed pipe is success.
+/// Lets `write` write to standard output; a closed pipe is success.
 ///
 /// # Errors
 /// Standard output cannot be written to for another reason.
-pub fn to_stdout(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+pub fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::output(Path::new("standard output"), e.to_string()))
         }
         _ => Ok(()),
