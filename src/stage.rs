@@ -52,13 +52,32 @@ impl Stage {
     /// # Errors
     /// It cannot be written, there or beside it.
     pub fn write(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
-        let mut file = self.create(path)?;
-        let written = file.write_all(bytes).and_then(|()| match file.metadata()?.is_file() {
-            // A full disk may show only here.
-            true => file.sync_all(),
-            false => file.flush(),
-        });
-        written.map_err(|e| unwritable(path, &e))
+        self.fill(path, |out| out.write_all(bytes)).map(|_| ())
+    }
+
+    /// Lets `write` fill a file that will be at `path`; returns how many bytes it has.
+    ///
+    /// # Errors
+    /// It cannot be written, there or beside it.
+    pub fn fill(
+        &mut self,
+        path: &Path,
+        write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+    ) -> Result<u64> {
+        let file = self.create(path)?;
+        let fill = || {
+            let mut out = std::io::BufWriter::new(&file);
+            write(&mut out)?;
+            out.flush()?;
+            drop(out);
+            let metadata = file.metadata()?;
+            if metadata.is_file() {
+                // A full disk may show only here.
+                file.sync_all()?;
+            }
+            Ok(metadata.len())
+        };
+        fill().map_err(|e| unwritable(path, &e))
     }
 
     /// A new file that will be at `path`, to be written to and closed before it is placed. A pipe or device is itself

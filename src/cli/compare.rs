@@ -16,7 +16,7 @@ use crate::compare::{
 use crate::error::Kind;
 use crate::run::{self, Run};
 use crate::warning::Warning;
-use crate::{Error, Result, render, report};
+use crate::{Error, Result, report};
 
 const EXAMPLES: &str = "Examples:
   nsysnccl compare before='ddp_*.sqlite' after='view_*.sqlite'
@@ -163,7 +163,7 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         Ok((comparison, unusable))
     })?;
     args.output.name_left_out(&unusable);
-    args.output.emit(|format, style| Ok(render::compare::render(&comparison, format, &style)))?;
+    args.output.emit(&comparison)?;
     Ok(match &comparison.gate {
         Some(gate) if !gate.passed() => Outcome::GateFailed,
         _ if unusable.is_empty() => Outcome::Done,

@@ -84,7 +84,7 @@ pub fn run(cli: &Cli) -> Result<Outcome> {
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "nsysnccl", &mut text);
-            output::to_stdout(&String::from_utf8_lossy(&text))?;
+            output::to_stdout(|out| out.write_all(&text))?;
         }
         Command::Man { command } => {
             let mut text = Vec::new();
@@ -95,7 +95,7 @@ pub fn run(cli: &Cli) -> Result<Outcome> {
             clap_mangen::Man::new(page)
                 .render(&mut text)
                 .map_err(|e| crate::Error::usage(format!("the man page could not be made: {e}")))?;
-            output::to_stdout(&String::from_utf8_lossy(&text))?;
+            output::to_stdout(|out| out.write_all(&text))?;
         }
     }
     Ok(Outcome::Done)

@@ -1,12 +1,12 @@
 //! Where finished text goes: standard output, or files that appear all together or not at all.
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ColorChoice};
 
 use crate::ingest::inspector::is_log;
-use crate::render::{Format, Style, units};
+use crate::render::{self, Format, Page, Style, units};
 use crate::stage::{Stage, followed};
 use crate::text::printable;
 use crate::{Error, Result};
@@ -29,6 +29,9 @@ pub struct OutputArgs {
     /// Columns of terminal output [default: the terminal's, 100 in a pipe]
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=1000))]
     pub width: Option<u16>,
+    /// Everything in the terminal: all tables, evidence and definitions, not the first screen alone
+    #[arg(long)]
+    pub full: bool,
     /// No progress and no warnings on standard error
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -117,7 +120,7 @@ impl OutputArgs {
                 anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
             }
         };
-        Style { width, color }
+        Style { width, color, full: self.full }
     }
 
     /// A line on standard error for those who asked for it with `--verbose`.
@@ -134,22 +137,24 @@ impl OutputArgs {
         }
     }
 
-    /// Renders everything that was asked for, then writes it: files first, but they appear when standard output, too, was
-    /// written to.
+    /// Prints a page wherever it was asked for: files first, but they appear when standard output, too, was written to.
     ///
     /// # Errors
-    /// A file's ending that means no format, a failing renderer, an output that cannot be written: then no file appears.
-    pub fn emit(&self, render: impl Fn(Format, Style) -> Result<String>) -> Result<()> {
-        let plain = Style { width: self.width.map_or(PIPE_WIDTH, usize::from), color: false };
+    /// A file's ending that means no format, an output that cannot be written: then no file appears.
+    pub fn emit(&self, page: &impl Page) -> Result<()> {
+        let plain = Style {
+            width: self.width.map_or(PIPE_WIDTH, usize::from),
+            color: false,
+            full: self.full,
+        };
         let mut stage = Stage::default();
         let mut written = Vec::new();
         for (path, format) in self.files()? {
-            let text = render(format, plain)?;
-            stage.write(path, text.as_bytes())?;
-            written.push(format!("{} ({})", path.display(), units::bytes(text.len() as u64)));
+            let size = stage.fill(path, |out| render::write(page, format, &plain, out))?;
+            written.push(format!("{} ({})", path.display(), units::bytes(size)));
         }
         if let Some(format) = self.stdout_format() {
-            to_stdout(&render(format, self.style())?)?;
+            to_stdout(|out| render::write(page, format, &self.style(), out))?;
         }
         stage.place()?;
         if !written.is_empty() && !self.quiet {
@@ -178,14 +183,14 @@ pub fn note(line: &str) {
     let _ = writeln!(anstream::stderr(), "{}", printable(line));
 }
 
-/// Writes text to standard output; a closed pipe is success.
+/// Lets `write` write to standard output; a closed pipe is success.
 ///
 /// # Errors
 /// Standard output cannot be written to for another reason.
-pub fn to_stdout(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+pub fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::output(Path::new("standard output"), e.to_string()))
         }
         _ => Ok(()),

@@ -8,7 +8,7 @@ use super::Outcome;
 use super::output::OutputArgs;
 use super::progress::Progress;
 use crate::compare::group;
-use crate::render::{self, units};
+use crate::render::units;
 use crate::report::{self, Report};
 use crate::run::{Options, Run};
 use crate::steps::{StepChoice, WindowKind};
@@ -192,7 +192,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let report = report::of(&run);
     tell_inputs(&args.output, &report);
     args.output.name_left_out(&run.unusable);
-    args.output.emit(|format, style| Ok(render::render(&report, format, &style)))?;
+    args.output.emit(&report)?;
     Ok(if run.unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
 }
 

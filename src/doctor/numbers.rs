@@ -20,6 +20,15 @@ pub enum State {
 }
 
 impl State {
+    /// The word in JSON and CSV.
+    pub fn id(self) -> &'static str {
+        match self {
+            State::Null => "null",
+            State::Weaker => "weaker",
+            State::Measured => "measured",
+        }
+    }
+
     /// The word that tables print.
     pub fn label(self) -> &'static str {
         match self {

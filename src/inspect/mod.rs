@@ -10,9 +10,12 @@
 mod against;
 mod assemble;
 mod counts;
+mod derived;
 mod filter;
 mod findings;
 mod operations;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 mod repeats;
 mod stopped;
 mod tally;
@@ -22,6 +25,7 @@ mod waits;
 
 pub use against::{Against, AgainstRow, Side, Verdict, compare};
 pub use assemble::inspect;
+pub use derived::{OperationRow, Series};
 pub use filter::{Filter, format_time, parse_time};
 pub use operations::{Operation, Operations, SeriesKey};
 pub use tally::{Seen, Tally};

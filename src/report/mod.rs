@@ -2,6 +2,7 @@
 //! (schema `nsysnccl.report/1`); every other format reads the same structure.
 
 pub mod build;
+pub mod derived;
 pub mod gpus;
 pub mod headline;
 pub mod transport;

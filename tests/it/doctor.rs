@@ -220,7 +220,8 @@ fn a_complete_capture_lacks_nothing() {
     assert_eq!(view.exports[0].capture_ns, Some(100 * MS));
     // 1 ms to 98 ms.
     assert_eq!(view.exports[0].gpu_work_ns, Some(97 * MS));
-    let text = render::doctor::render(&view, Format::Terminal, &Style { width: 120, color: false });
+    let text =
+        render::print(&view, Format::Terminal, &Style { width: 120, color: false, full: true });
     assert!(
         text.contains("A report of run can be made: 2 ranks, 10 steps from “step_0” on.\nNothing is missing: every number is measured.")
     );
@@ -827,10 +828,10 @@ fn many_runs_are_one_table() {
         Capture { name, steps, inspector: vec![], nccl_log: vec![], ..Capture::complete() }
             .save(folder.path());
     }
-    let text = render::doctor::render(
+    let text = render::print(
         &examine(folder.path()),
         Format::Terminal,
-        &Style { width: 120, color: false },
+        &Style { width: 120, color: false, full: true },
     );
     for row in ["a        2      8  yes", "d        2     11  yes"] {
         assert!(text.lines().any(|line| line.trim_start().starts_with(row)), "{text}");
@@ -847,7 +848,8 @@ fn a_name_that_cannot_be_printed_gives_no_command() {
     capture.save(folder.path());
     let view = examine(folder.path());
     assert_eq!(view.runs[0].command, None);
-    let text = render::doctor::render(&view, Format::Terminal, &Style { width: 100, color: false });
+    let text =
+        render::print(&view, Format::Terminal, &Style { width: 100, color: false, full: true });
     assert!(text.contains("so no command is proposed"), "{text}");
 }
 
@@ -1105,7 +1107,7 @@ fn the_document_has_the_fields_of_its_contract() {
 fn secrets_of_the_environment_are_not_printed() {
     let view = Capture::complete().examine();
     for format in [Format::Terminal, Format::Markdown, Format::Html, Format::Json, Format::Csv] {
-        let text = render::doctor::render(&view, format, &Style { width: 200, color: false });
+        let text = render::print(&view, format, &Style { width: 200, color: false, full: true });
         assert!(!text.contains("hunter2") && !text.contains("AWS_SECRET"), "{format:?}");
     }
 }
@@ -1136,7 +1138,7 @@ fn hostile_names_are_harmless_everywhere() {
     let view = examine(folder.path());
     for format in [Format::Terminal, Format::Markdown, Format::Html, Format::Json, Format::Csv] {
         for width in [40, 80, 160] {
-            let text = render::doctor::render(&view, format, &Style { width, color: false });
+            let text = render::print(&view, format, &Style { width, color: false, full: true });
             let steering = |c: char| (c.is_control() && c != '\n' && c != '\r') || c == '\u{202e}';
             assert!(
                 !text.contains(steering),

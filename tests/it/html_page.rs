@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use nsysnccl::render::{Format, Style, render};
+use nsysnccl::render::{Format, Style, print};
 use nsysnccl::report::Report;
 
 use crate::fixture;
@@ -110,7 +110,7 @@ fn of_the_browser(line: &str) -> bool {
 }
 
 fn html(report: &Report) -> String {
-    render(report, Format::Html, &Style { width: 100, color: false })
+    print(report, Format::Html, &Style { width: 100, color: false, full: true })
 }
 
 /// The page with a script at its end that leaves what it finds in the title.

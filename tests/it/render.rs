@@ -1,13 +1,13 @@
 //! What is printed of a report, in every format.
 
 use nsysnccl::model::Metric;
-use nsysnccl::render::{Format, Style, render};
+use nsysnccl::render::{Format, Style, print};
 use nsysnccl::report::Report;
 use unicode_width::UnicodeWidthStr;
 
 use crate::fixture;
 
-const PLAIN: Style = Style { width: 100, color: false };
+const PLAIN: Style = Style { width: 100, color: false, full: true };
 
 fn all() -> Vec<Report> {
     vec![
@@ -24,7 +24,7 @@ fn all() -> Vec<Report> {
 }
 
 fn terminal(report: &Report, width: usize) -> String {
-    render(report, Format::Terminal, &Style { width, color: false })
+    print(report, Format::Terminal, &Style { width, color: false, full: true })
 }
 
 #[test]
@@ -36,8 +36,8 @@ fn shm_in_the_terminal() {
 
 #[test]
 fn shm_in_markdown_and_csv() {
-    insta::assert_snapshot!("shm_markdown", render(&fixture::shm(), Format::Markdown, &PLAIN));
-    insta::assert_snapshot!("shm_csv", render(&fixture::shm(), Format::Csv, &PLAIN));
+    insta::assert_snapshot!("shm_markdown", print(&fixture::shm(), Format::Markdown, &PLAIN));
+    insta::assert_snapshot!("shm_csv", print(&fixture::shm(), Format::Csv, &PLAIN));
 }
 
 /// The headline of each case, up to the first table.
@@ -84,8 +84,8 @@ fn the_headline_says_what_was_measured() {
     ];
     for (report, sentence) in cases {
         for format in [Format::Terminal, Format::Html] {
-            let text =
-                render(&report, format, &Style { width: 400, color: false }).replace("&#39;", "'");
+            let text = print(&report, format, &Style { width: 400, color: false, full: true })
+                .replace("&#39;", "'");
             assert!(text.contains(sentence), "{format:?} {}: {sentence}", report.name);
         }
     }
@@ -106,7 +106,7 @@ fn terminal_lines_fit_and_hold_nothing_that_steers() {
 #[test]
 fn csv_has_every_number_of_every_step() {
     for report in all() {
-        let csv = render(&report, Format::Csv, &PLAIN);
+        let csv = print(&report, Format::Csv, &PLAIN);
         let records = parse_csv(&csv);
         let head = &records[0];
         let steps: Vec<_> = report
@@ -162,7 +162,7 @@ fn parse_csv(text: &str) -> Vec<Vec<String>> {
 #[test]
 fn json_says_what_the_report_says() {
     for report in all() {
-        let text = render(&report, Format::Json, &PLAIN);
+        let text = print(&report, Format::Json, &PLAIN);
         assert!(!text.contains(['\u{1b}', '\u{202e}']), "{}", report.name);
         let json: serde_json::Value = serde_json::from_str(&text).expect("valid");
         assert_eq!(json["name"], report.name.as_str());
@@ -180,7 +180,7 @@ fn json_says_what_the_report_says() {
 #[test]
 fn markdown_tables_keep_their_columns_and_names_stay_text() {
     for report in all() {
-        let text = render(&report, Format::Markdown, &PLAIN);
+        let text = print(&report, Format::Markdown, &PLAIN);
         let mut columns = None;
         for line in text.lines() {
             // A pipe inside a cell is written with a backslash before it.
@@ -202,7 +202,7 @@ fn markdown_tables_keep_their_columns_and_names_stay_text() {
 #[test]
 fn html_is_one_file_and_names_stay_text() {
     for report in all() {
-        let text = render(&report, Format::Html, &PLAIN);
+        let text = print(&report, Format::Html, &PLAIN);
         let outside = text.replace("http://www.w3.org/2000/svg", "");
         assert!(
             !outside.contains("http://")
@@ -240,7 +240,7 @@ fn html_is_one_file_and_names_stay_text() {
 /// The page without style, script and the inside of pictures.
 #[test]
 fn html_structure() {
-    let mut text = render(&fixture::shm(), Format::Html, &PLAIN);
+    let mut text = print(&fixture::shm(), Format::Html, &PLAIN);
     for (open, close) in [("<style>", "</style>"), ("<script>", "</script>")] {
         cut(&mut text, open, close);
     }
@@ -267,7 +267,7 @@ fn many_ranks_and_steps_stay_readable_and_say_what_is_left_out() {
     for said in ["24 of 64 rows", "24 of 1,000 rows", "step 0 ", "step 999", "step 100 "] {
         assert!(text.contains(said), "{said}");
     }
-    let html = render(&report, Format::Html, &PLAIN);
+    let html = print(&report, Format::Html, &PLAIN);
     assert!(html.len() < 3_000_000, "{} bytes", html.len());
     for said in [
         "64 of 64,000 bars",
@@ -284,8 +284,8 @@ fn many_ranks_and_steps_stay_readable_and_say_what_is_left_out() {
 fn the_same_report_gives_the_same_bytes() {
     for format in [Format::Terminal, Format::Markdown, Format::Html, Format::Json, Format::Csv] {
         assert_eq!(
-            render(&fixture::bandwidth(), format, &PLAIN),
-            render(&fixture::bandwidth(), format, &PLAIN),
+            print(&fixture::bandwidth(), format, &PLAIN),
+            print(&fixture::bandwidth(), format, &PLAIN),
             "{format:?}"
         );
     }
@@ -317,7 +317,7 @@ fn write_all() {
             (Format::Json, "json"),
             (Format::Csv, "csv"),
         ] {
-            std::fs::write(folder.join(format!("{name}.{ending}")), render(report, format, &PLAIN))
+            std::fs::write(folder.join(format!("{name}.{ending}")), print(report, format, &PLAIN))
                 .expect("written");
         }
     }

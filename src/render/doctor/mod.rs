@@ -3,12 +3,13 @@
 mod csv;
 mod tables;
 
+use std::io::{self, Write};
 use std::path::Path;
 
 use super::document::{Block, Document, Entry, Level, Note, Section};
 use super::table::Tone;
 use super::view::tables::settings;
-use super::{Format, Style, html, json, markdown, terminal, units};
+use super::{Page, units};
 use crate::doctor::{Examination, Finding, Number, Run, State};
 use crate::warning::Severity;
 
@@ -27,19 +28,18 @@ const TROUBLES: usize = 40;
 /// Files or runs that are named in one sentence.
 const NAMES: usize = 6;
 
-/// Prints an examination in a format; `style` matters to the terminal only.
-pub fn render(view: &Examination, format: Format, style: &Style) -> String {
-    match format {
-        Format::Terminal => terminal::print(&document(view), style),
-        Format::Markdown => markdown::print(&document(view)),
-        Format::Html => html::page(&document(view)),
-        Format::Json => json::print(view),
-        Format::Csv => csv::print(view),
+impl Page for Examination {
+    fn document(&self) -> Document {
+        document(self)
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv::write(self, out)
     }
 }
 
 /// Everything that the terminal, Markdown and HTML print of an examination.
-pub fn document(view: &Examination) -> Document {
+fn document(view: &Examination) -> Document {
     let mut sections: Vec<Section> = if view.runs.len() <= FEW {
         view.runs.iter().filter_map(run_section).collect()
     } else {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::headline::noun;
-use super::{aligned_steps, quoted, spread};
+use super::{quoted, spread};
 use crate::model::Metric;
 use crate::model::metric::{PARTS, Values};
 use crate::render::document::Figure;
@@ -130,7 +130,7 @@ fn bar_row(
 
 /// The bars by step, then rank; of many, some steps, and of very many ranks some ranks.
 fn bar_rows(report: &Report) -> Vec<(&RankReport, &RankStep)> {
-    let steps = aligned_steps(report);
+    let steps = report.aligned_steps();
     let ranks = pick(report.ranks.len(), MOST_BARS_OF_ONE, &[]);
     let most_steps = (MOST_BARS / ranks.len().max(1)).max(1);
     let outliers: Vec<usize> =

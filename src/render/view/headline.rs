@@ -1,7 +1,5 @@
 //! The first sentences: what a manager can repeat.
 
-use std::collections::BTreeSet;
-
 use super::{quoted, spread};
 use crate::model::Metric;
 use crate::model::metric::Spread;
@@ -23,7 +21,7 @@ pub(super) struct Noun {
 
 /// A step, or the whole capture where there are no steps.
 pub(super) fn noun(report: &Report) -> Noun {
-    if report.settings.step_pattern == "whole" {
+    if report.is_one_window() {
         Noun { one: "window", heading: "The capture as one window", whole: true }
     } else {
         Noun { one: "step", heading: "Steps", whole: false }
@@ -34,11 +32,9 @@ pub(super) fn noun(report: &Report) -> Noun {
 pub(super) fn facts(report: &Report) -> Vec<String> {
     let mut facts = Vec::new();
     let ranks = report.ranks.len();
-    facts.push(match report.summary.world_size {
-        Some(world) if world as usize > ranks => {
-            format!("{} of {} ranks", count(ranks as u64), count(u64::from(world)))
-        }
-        _ => plural(ranks, "rank"),
+    facts.push(match report.of_world() {
+        Some(world) => format!("{} of {} ranks", count(ranks as u64), count(u64::from(world))),
+        None => plural(ranks, "rank"),
     });
     facts.push(match (noun(report).whole, report.steps.first(), report.steps.last()) {
         (true, ..) => "whole capture as one window".to_owned(),
@@ -64,13 +60,11 @@ pub(super) fn facts(report: &Report) -> Vec<String> {
         );
     }
     facts.extend(gpus::census(&report.ranks));
-    let hosts: BTreeSet<&str> =
-        report.ranks.iter().filter_map(|rank| rank.hostname.as_deref()).collect();
+    let hosts = report.hosts();
     if hosts.len() > 1 {
         facts.push(plural(hosts.len(), "host"));
     }
-    let versions: BTreeSet<&str> =
-        report.inputs.iter().filter_map(|input| input.nsys_version.as_deref()).collect();
+    let versions = report.nsys_versions();
     if !versions.is_empty() {
         facts.push(format!("nsys {}", versions.into_iter().collect::<Vec<_>>().join(", ")));
     }
@@ -269,7 +263,7 @@ fn steps_behind_it(report: &Report, step: Spread) -> Vec<String> {
     } else {
         sentences.push("It is a single step: nothing is known about the spread.".to_owned());
     }
-    for left_out in report.steps.iter().filter(|step| step.outlier && !step.counted) {
+    for left_out in report.left_out() {
         let took =
             left_out.values.f64(Metric::StepNs).map_or(String::new(), |v| format!(" ({})", ns(v)));
         sentences.push(format!(
@@ -277,12 +271,11 @@ fn steps_behind_it(report: &Report, step: Spread) -> Vec<String> {
             quoted(&left_out.name)
         ));
     }
-    let everywhere = report.steps.len();
-    let found = super::aligned_steps(report).len();
-    if found > everywhere {
+    let partial = report.partial_steps();
+    if partial > 0 {
         sentences.push(format!(
             "{} not measured on every rank and left out of the run's figures.",
-            are(found - everywhere, "step")
+            are(partial, "step")
         ));
     }
     sentences
@@ -294,12 +287,11 @@ fn are(n: usize, one: &str) -> String {
 }
 
 fn missing_ranks(report: &Report) -> Option<String> {
-    let ranks = report.ranks.len();
-    let world = report.summary.world_size.filter(|&world| world as usize > ranks)?;
+    let world = report.of_world()?;
     let why = if report.settings.ranks.is_some() { "--ranks chose" } else { "The report has" };
     Some(format!(
         "{why} {} of the run's {} ranks; what the others do is unknown.",
-        count(ranks as u64),
+        count(report.ranks.len() as u64),
         count(u64::from(world))
     ))
 }

@@ -21,10 +21,10 @@ fn mean_bandwidth_of_every_operation_and_class_of_every_communicator() {
     let expected = std::fs::read_to_string(data().join("mean_busbw.tsv")).expect("the table");
     let mut compared = 0;
     for folder in ["v2.28.9", "v2.30.7"] {
-        let csv = render::inspect::render(
+        let csv = render::print(
             &view(folder),
             Format::Csv,
-            &Style { width: 100, color: false },
+            &Style { width: 100, color: false, full: true },
         );
         let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let head = lines.next().expect("a head");

@@ -19,7 +19,7 @@ use parquet::schema::parser::parse_message_type;
 use crate::ingest::inspector;
 use crate::inspect::Filter;
 use crate::model::CommOp;
-use crate::model::record::{Drops, Origin, Record, Sink, algbw_gbs, busbw_gbs, comm_class};
+use crate::model::record::{Drops, Origin, Record, Sink, comm_class};
 use crate::stage::Stage;
 use crate::{Error, Result};
 
@@ -196,7 +196,6 @@ impl Sink for Writer<'_> {
         // Numbers above the signed range keep their bits: the column is declared as unsigned.
         let long = |v: Option<u64>| Value::Long(v.map(u64::cast_signed));
         let small = |v: Option<u32>| Value::Small(v.map(u32::cast_signed));
-        let measured = record.op.zip(record.bytes).zip(record.exec_us);
         let n = who.origin.n_ranks;
         let stamps = record.stamps.as_ref();
         let channels = stamps.map(|s| {
@@ -220,8 +219,8 @@ impl Sink for Writer<'_> {
             Value::Flag(record.size_corrected),
             Value::Real(record.exec_us),
             text(record.timing.label()),
-            Value::Real(measured.map(|((op, bytes), us)| algbw_gbs(op, bytes, n, us))),
-            Value::Real(measured.map(|((op, bytes), us)| busbw_gbs(op, bytes, n, us))),
+            Value::Real(record.algbw_gbs(n)),
+            Value::Real(record.busbw_gbs(n)),
             Value::Real(record.logged_algbw),
             Value::Real(record.logged_busbw),
             Value::Long(record.written_us),
