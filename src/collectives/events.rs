@@ -1,6 +1,7 @@
 //! Communication of one rank as operations: a kernel (or the copies of a copy-engine collective) with what its call said.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::calls::{self, Calls};
 use crate::classify;
@@ -116,12 +117,15 @@ impl Event {
     }
 }
 
+/// Communicators that a device is known to be in.
+type Comms = Arc<BTreeSet<u64>>;
+
 /// Which devices of a process run kernels of the same call: one thread may call NCCL for several devices between
 /// `ncclGroupStart` and `ncclGroupEnd`, whose end launches all of them.
 #[derive(Debug, Default)]
 pub struct Launches {
     /// By (report, process, call), where there are several: for each device the communicators that it is known to be in.
-    devices: HashMap<(usize, u32, u32), Vec<BTreeSet<u64>>>,
+    devices: HashMap<(usize, u32, u32), Vec<Comms>>,
 }
 
 impl Launches {
@@ -131,17 +135,17 @@ impl Launches {
         for trace in traces {
             processes.entry((trace.input, trace.pid)).or_default().push(trace);
         }
-        let mut devices: HashMap<(usize, u32, u32), Vec<BTreeSet<u64>>> = HashMap::new();
+        let mut devices: HashMap<(usize, u32, u32), Vec<Comms>> = HashMap::new();
         for ((input, pid), own) in processes.into_iter().filter(|(_, own)| own.len() > 1) {
             for trace in own {
-                let comms: BTreeSet<u64> = trace.comm_inits.iter().map(|init| init.comm).collect();
+                let comms: Comms = Arc::new(trace.comm_inits.iter().map(|c| c.comm).collect());
                 let ops = &trace.ops;
                 let calls: BTreeSet<u32> = (0..ops.len())
                     .filter(|&i| ops.in_collective(i) && ops.call[i] != NO_CALL)
                     .map(|i| ops.call[i])
                     .collect();
                 for call in calls {
-                    devices.entry((input, pid, call)).or_default().push(comms.clone());
+                    devices.entry((input, pid, call)).or_default().push(Arc::clone(&comms));
                 }
             }
         }
@@ -162,36 +166,28 @@ impl Launches {
             return members;
         };
         let own: BTreeSet<u64> = trace.comm_inits.iter().map(|init| init.comm).collect();
-        let known = |comm: u64| devices.iter().filter(|comms| comms.contains(&comm)).count();
-        let sharing = |member: &NcclCall| match member.comm.map(|comm| (comm, known(comm))) {
-            Some((comm, n)) if n > 0 => {
-                if own.contains(&comm) {
-                    Some(n)
-                } else {
-                    None
-                }
+        let sharing = |member: &NcclCall| {
+            let users = |comm: u64| devices.iter().filter(|comms| comms.contains(&comm)).count();
+            match member.comm.map(|comm| (comm, users(comm))) {
+                // Nothing says which devices are in it: all that launch.
+                None | Some((_, 0)) => Some(devices.len()),
+                Some((comm, n)) => own.contains(&comm).then_some(n),
             }
-            _ => Some(devices.len()),
         };
-        let alike = |a: &NcclCall, b: &NcclCall| {
-            (a.op, a.comm, a.bytes, a.redop, a.root, a.peer)
-                == (b.op, b.comm, b.bytes, b.redop, b.root, b.peer)
-        };
-        let mut kinds: Vec<(&NcclCall, usize)> = Vec::new();
+        // By what calls have in common: how many there are, and how many devices share them.
+        let mut kinds = BTreeMap::new();
         let mut list = Vec::new();
-        for member in &members {
+        for member in members {
             let Some(n) = sharing(member) else { continue };
-            match kinds.iter_mut().find(|(kind, _)| alike(kind, member)) {
-                Some((_, count)) => *count += 1,
-                None => kinds.push((member, 1)),
-            }
-            let seen = kinds.iter().find(|(kind, _)| alike(kind, member)).map_or(0, |k| k.1);
-            if seen % n == 0 {
-                list.push(*member);
+            let kind =
+                (member.op, member.comm, member.bytes, member.redop, member.root, member.peer);
+            let (count, _) = kinds.entry(kind).or_insert((0, n));
+            *count += 1;
+            if *count % n == 0 {
+                list.push(member);
             }
         }
-        let even = kinds.iter().all(|(kind, count)| sharing(kind).is_none_or(|n| count % n == 0));
-        if even { list } else { Vec::new() }
+        if kinds.values().all(|(count, n)| count % n == 0) { list } else { Vec::new() }
     }
 }
 

@@ -34,8 +34,10 @@ const REACHES_NS: [Ns; 5] =
     [TOGETHER_NS, 4 * TOGETHER_NS, 16 * TOGETHER_NS, 64 * TOGETHER_NS, Ns::MAX];
 /// Fewer calls have no scatter.
 const FEWEST: usize = 4;
-/// Calls that are looked at, spread evenly over all.
+/// Calls that are looked at, spread evenly over all: so many, but fewer of more ranks, each of which is compared with many.
 const MOST_CALLS: usize = 128;
+const FEWEST_CALLS: usize = 16;
+const MOST_COMPARED: usize = 64 * MOST_CALLS;
 /// Clocks run at different speeds by up to one part in this many.
 const DRIFT_PART: Ns = 10_000;
 
@@ -216,12 +218,12 @@ struct Place {
 impl Placed {
     /// Ranks of one machine have one clock; of others nothing is known.
     fn new(origins: &[Origin]) -> Placed {
-        let root = |origin: &Origin| {
-            let first = origins.iter().position(|other| other.machine == origin.machine);
-            RankIx(first.unwrap_or(0))
+        let place = |origin: &Origin| Place {
+            root: origin.machine,
+            ahead: 0,
+            then: None,
+            slack: SAME_CLOCK_NS,
         };
-        let place =
-            |origin| Place { root: root(origin), ahead: 0, then: None, slack: SAME_CLOCK_NS };
         Placed { by_rank: origins.iter().map(place).collect() }
     }
 
@@ -268,7 +270,8 @@ impl Role {
             matches.retain(|m| together(m));
         }
         matches.sort_by_key(|m| m.members.first().map(|&first| (event(first).start, first)));
-        let every = matches.len().div_ceil(MOST_CALLS).max(1);
+        let most = (MOST_COMPARED / ranks.len().max(1)).clamp(FEWEST_CALLS, MOST_CALLS);
+        let every = matches.len().div_ceil(most).max(1);
         let used: Vec<&Match> = matches.into_iter().step_by(every).collect();
         let mut groups: Vec<Group> = all(ranks.len())
             .map(|rank| Group {
@@ -360,29 +363,19 @@ impl Role {
                 let group = self.groups.get(other).filter(|_| other != at)?;
                 let distance = Distance::between(group, lonely)?;
                 let (&a, &b) = (group.members.first()?, lonely.members.first()?);
-                (!placed.refutes(a, b, &distance)).then_some((
-                    distance.scatter.change,
-                    other,
-                    distance,
-                ))
+                (!placed.refutes(a, b, &distance)).then_some((other, distance))
             };
             let found = (lonely.members.len() == 1)
-                .then(|| (0..self.groups.len()).filter_map(closest).min_by_key(|f| (f.0, f.1)))
-                .flatten();
-            match found {
-                Some((_, other, distance)) => {
-                    let lonely = self.groups.remove(at);
-                    join(
-                        &mut self.groups[other - usize::from(other > at)],
-                        lonely,
-                        &distance,
-                        placed,
-                    );
-                    // The groups before it may have found a partner in it.
-                    at = 0;
-                }
-                None => at += 1,
-            }
+                .then(|| (0..self.groups.len()).filter_map(closest))
+                .and_then(|found| found.min_by_key(|(_, distance)| distance.scatter.change));
+            let Some((other, distance)) = found else {
+                at += 1;
+                continue;
+            };
+            // The next one takes its place.
+            let lonely = self.groups.remove(at);
+            let other = other - usize::from(other > at);
+            join(&mut self.groups[other], lonely, &distance, placed);
         }
     }
 }
