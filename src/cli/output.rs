@@ -141,15 +141,20 @@ impl OutputArgs {
     /// A file's ending that means no format, a failing renderer, an output that cannot be written: then no file appears.
     pub fn emit(&self, render: impl Fn(Format, Style) -> Result<String>) -> Result<()> {
         let plain = Style { width: self.width.map_or(PIPE_WIDTH, usize::from), color: false };
+        // All is rendered before anything is written: where memory runs out, there is no file yet.
+        let mut files = Vec::new();
+        for (path, format) in self.files()? {
+            files.push((path, render(format, plain)?));
+        }
+        let stdout = self.stdout_format().map(|format| render(format, self.style())).transpose()?;
         let mut stage = Stage::default();
         let mut written = Vec::new();
-        for (path, format) in self.files()? {
-            let text = render(format, plain)?;
+        for (path, text) in &files {
             stage.write(path, text.as_bytes())?;
             written.push(format!("{} ({})", path.display(), units::bytes(text.len() as u64)));
         }
-        if let Some(format) = self.stdout_format() {
-            to_stdout(&render(format, self.style())?)?;
+        if let Some(text) = stdout {
+            to_stdout(&text)?;
         }
         stage.place()?;
         if !written.is_empty() && !self.quiet {
