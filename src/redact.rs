@@ -87,7 +87,8 @@ pub fn text(text: &str) -> Cow<'_, str> {
     replace(&mut out, &NAMED, |c| {
         let value = keep(c, "value");
         let sure = c.name("sure").or(c.name("flag")).is_some();
-        (sure || may_be_secret(&value)).then(|| keep(c, "keep") + HIDDEN)
+        let is_new = !value.starts_with(HIDDEN);
+        (is_new && (sure || may_be_secret(&value))).then(|| keep(c, "keep") + HIDDEN)
     });
     replace(&mut out, &SHAPED, |c| {
         let is_word = c
@@ -116,7 +117,10 @@ fn replace(
     let replaced = pattern.replace_all(text, |found: &Captures<'_>| {
         with(found).unwrap_or_else(|| found.get(0).map_or("", |m| m.as_str()).to_owned())
     });
-    if let Cow::Owned(replaced) = replaced {
+    // A match that stays as it is does not make the text another one.
+    if let Cow::Owned(replaced) = replaced
+        && replaced != *text
+    {
         *text = Cow::Owned(replaced);
     }
 }
@@ -125,7 +129,7 @@ fn replace(
 fn may_be_secret(value: &str) -> bool {
     let bare = value.trim_matches(|c: char| !c.is_alphanumeric());
     let is_number = bare.bytes().all(|b| b.is_ascii_digit() || b".,_xX".contains(&b));
-    bare.chars().count() >= SHORTEST_SECRET && !is_number && value != HIDDEN
+    bare.chars().count() >= SHORTEST_SECRET && !is_number
 }
 
 /// Variables that NCCL, PyTorch's NCCL backend and the CUDA runtime document: their values are numbers, words of a list,

@@ -16,8 +16,9 @@ const EXIT_STATUS: &str = "Exit status:
   0  done
   1  a --gate failed or was inconclusive
   2  wrong usage
-  3  an input could not be read or holds nothing to report; nothing is written
-  4  done, but some inputs were unusable (--keep-going)";
+  3  an input could not be read or holds nothing to report, or an output could not be written; nothing is written
+  4  done, but some inputs were unusable (--keep-going)
+A signal ends it as it ends any program (130 SIGINT, 143 SIGTERM, 134 where memory runs out); files appear whole or not at all";
 
 /// How much of a training step is communication, whether it hides behind compute, and whether a change helped.
 #[derive(Debug, Parser)]

@@ -154,7 +154,9 @@ const STEPS_AT_ONCE: u64 = 1024;
 const TEXT_PER_BYTE: u64 = 64;
 /// Columns that hold text or bytes of any length.
 const TEXT_COLUMNS: &[&str] = &["text", "value", "name", "uuid", "jsonText", "binaryData"];
-/// Memory that all open reports together may use for sorting and for pages, in bytes.
+/// Bytes of pages that SQLite keeps of one report.
+const CACHE: u64 = 8 << 20;
+/// Bytes that all open reports together may use for sorting, beside what each thread needs for the pages of a few.
 const MOST_MEMORY: u64 = 512 << 20;
 /// Bytes of a text that are read; the longest of use, a whole environment, is shorter.
 const LONGEST_TEXT: usize = 1 << 20;
@@ -223,8 +225,10 @@ impl Db {
             text_left: Cell::new(size.saturating_mul(TEXT_PER_BYTE)),
         };
         db.bound().map_err(|e| sql_error(path, &e))?;
+        let memory = MOST_MEMORY + 4 * CACHE * rayon::current_num_threads() as u64;
         db.batch(&format!(
-            "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA trusted_schema = OFF; PRAGMA hard_heap_limit = {MOST_MEMORY};"
+            "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{}; PRAGMA trusted_schema = OFF; PRAGMA hard_heap_limit = {memory};",
+            CACHE / 1024
         ))?;
         let Schema { tables: present, others } = db.schema()?;
         if let Some((kind, name)) =
