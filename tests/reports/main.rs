@@ -7,3 +7,4 @@ mod complaints;
 mod ddp_8gpu;
 mod facts;
 mod queries;
+mod unusual;
