@@ -344,7 +344,7 @@ fn no_communication(facts: &Facts<'_>) -> Option<Finding> {
         finding(
             "no-communication",
             Severity::Medium,
-            "No communication kernel was captured, although there are several ranks.",
+            "No communication kernel was recognised, although there are several ranks.",
             (&["shares", "across", "bandwidth", "inspector"], "Communication is 0, and its overlap, waiting and bandwidth are missing."),
             "If kernels of another library communicate, name them with --comm-regex; else capture whole steps (--capture-range=cudaProfilerApi around them).",
         )

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::filter::Filter;
 use super::operations::{Operation, Operations, SeriesKey};
 use super::repeats::{self, Repeats};
-use super::stopped::{self, Reached};
+use super::stopped::{self, ByOp, Reached};
 use super::tally::{Group, Seen, Series, Size, Sizes, Tally};
 use super::view::{
     Algorithm, Band, Box5, CommRank, Communicator, Inspection, Op, OpRank, Process, SCHEMA,
@@ -262,15 +262,15 @@ fn operations(
 }
 
 impl Comm<'_> {
-    /// One warning for each collective in which ranks end before the others.
+    /// Ranks that end before the others.
     fn stopped(&self, id: &str) -> Vec<Warning> {
-        let mut by_op: BTreeMap<CommOp, BTreeMap<u32, Reached>> = BTreeMap::new();
+        let mut by_op = ByOp::new();
         for (&rank, member) in &self.members {
             for (&op, &reached) in &member.reached {
                 by_op.entry(op).or_default().insert(rank, reached);
             }
         }
-        by_op.iter().filter_map(|(op, ranks)| stopped::warning(id, *op, ranks)).collect()
+        stopped::warnings(id, &by_op)
     }
 
     /// Ranks and nodes as most records have them.

@@ -1,6 +1,6 @@
 //! Ranks that stop before the others of their communicator: they hang, died, or lost the end of their log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::CommOp;
 use crate::units;
@@ -11,6 +11,9 @@ const BEHIND: u64 = 10;
 /// The same as a share of the others' last number.
 const BEHIND_SHARE: f64 = 0.05;
 
+/// Mean gaps between a rank's own records by which it may be behind: where most records are lost, the last is, too.
+const GAPS: u64 = 5;
+
 /// How far a rank's log of one collective reaches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reached {
@@ -20,23 +23,58 @@ pub struct Reached {
     pub records: u64,
 }
 
-/// Names the ranks whose records of a collective end well before those of most others, with how far they are behind.
-/// Numbers count calls of one communicator, so all ranks that take part reach the same one.
-pub fn warning(comm: &str, op: CommOp, ranks: &BTreeMap<u32, Reached>) -> Option<Warning> {
+/// Collectives of one communicator, with how far each rank's log of them reaches.
+pub type ByOp = BTreeMap<CommOp, BTreeMap<u32, Reached>>;
+
+/// Names the ranks whose records end well before those of the others, with how far they are behind, for each collective.
+/// Numbers count calls of one communicator, so all ranks that take part reach the same one. A rank that keeps up in
+/// another collective goes on: the end of this one was lost.
+pub fn warnings(comm: &str, by_op: &ByOp) -> Vec<Warning> {
+    let goes_on: BTreeSet<u32> = by_op
+        .values()
+        .filter_map(|ranks| Some((ranks, usual(ranks).filter(|&usual| usual >= BEHIND)?)))
+        .flat_map(|(ranks, usual)| {
+            ranks
+                .iter()
+                .filter(move |(_, reached)| !reached.is_behind(usual))
+                .map(|(rank, _)| *rank)
+        })
+        .collect();
+    by_op.iter().filter_map(|(op, ranks)| warning(comm, *op, ranks, &goes_on)).collect()
+}
+
+/// The last number that at least half of the ranks reach; of two, that of the one that went on.
+fn usual(ranks: &BTreeMap<u32, Reached>) -> Option<u64> {
     let mut lasts: Vec<u64> = ranks.values().map(|reached| reached.last).collect();
     lasts.sort_unstable();
-    // Of two, the one that went on tells where the other should be.
-    let usual = *lasts.get(lasts.len() / 2)?;
-    let slack = BEHIND.max((usual as f64 * BEHIND_SHARE) as u64);
+    lasts.get(lasts.len() / 2).copied()
+}
+
+impl Reached {
+    /// True if the log ends so far before `usual` that neither dumps nor gaps between its records explain it.
+    fn is_behind(self, usual: u64) -> bool {
+        let gap = self.last / self.records.max(1);
+        let slack = BEHIND.max((usual as f64 * BEHIND_SHARE) as u64).max(gap.saturating_mul(GAPS));
+        self.last.saturating_add(slack) <= usual
+    }
+}
+
+fn warning(
+    comm: &str,
+    op: CommOp,
+    ranks: &BTreeMap<u32, Reached>,
+    goes_on: &BTreeSet<u32>,
+) -> Option<Warning> {
+    let usual = usual(ranks)?;
     let short: Vec<(u32, Reached)> = ranks
         .iter()
         .map(|(&rank, &reached)| (rank, reached))
-        .filter(|(_, reached)| reached.last.saturating_add(slack) <= usual)
+        .filter(|(rank, reached)| reached.is_behind(usual) && !goes_on.contains(rank))
         .collect();
     let &(rank, reached) = short.iter().min_by_key(|(rank, reached)| (reached.last, *rank))?;
     let others: Vec<u64> = ranks
         .values()
-        .filter(|reached| reached.last.saturating_add(slack) > usual)
+        .filter(|reached| !reached.is_behind(usual))
         .map(|reached| reached.records)
         .collect();
     let (fewest, most) = (others.iter().min()?, others.iter().max()?);
@@ -54,7 +92,7 @@ pub fn warning(comm: &str, op: CommOp, ranks: &BTreeMap<u32, Reached>) -> Option
         Warning::new(
             "rank-stops-early",
             format!(
-                "{} of communicator {comm} {stop} early: {first} last {} is number {} ({} logged), that of most ranks {usual} ({logged} logged): {} behind.",
+                "{} of communicator {comm} {stop} early: {first} last {} is number {} ({} logged), that of the others {usual} ({logged} logged): {} behind.",
                 crate::text::capitalised(&units::ranks(&numbers)),
                 op.label(),
                 reached.last,
@@ -73,7 +111,24 @@ mod tests {
     fn said(lasts: &[u64]) -> Option<String> {
         let ranks =
             (0..).zip(lasts).map(|(r, &last)| (r, Reached { last, records: last + 1 })).collect();
-        warning("0xa", CommOp::AllGather, &ranks).map(|w| w.message)
+        warning("0xa", CommOp::AllGather, &ranks, &BTreeSet::new()).map(|w| w.message)
+    }
+
+    #[test]
+    fn a_rank_that_keeps_up_elsewhere_or_lost_most_records_did_not_stop() {
+        let at = |last, records| Reached { last, records };
+        let scatter = BTreeMap::from([(0, at(167, 168)), (1, at(115, 116))]);
+        let gather = BTreeMap::from([(0, at(342, 343)), (1, at(342, 343))]);
+        let first = BTreeMap::from([(0, at(0, 1)), (1, at(0, 1))]);
+        let both =
+            ByOp::from([(CommOp::ReduceScatter, scatter.clone()), (CommOp::AllGather, gather)]);
+        assert_eq!(warnings("0xa", &both), []);
+        // One call at the start shows nothing.
+        let alone = ByOp::from([(CommOp::ReduceScatter, scatter), (CommOp::AllReduce, first)]);
+        assert_eq!(warnings("0xa", &alone).len(), 1);
+        // 10 of 116: the next record is 12 numbers on, give or take a few.
+        let sparse = BTreeMap::from([(0, at(167, 14)), (1, at(115, 10))]);
+        assert_eq!(warnings("0xa", &ByOp::from([(CommOp::ReduceScatter, sparse)])), []);
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl Metric {
     }
 }
 
-/// The parts that add up to a step exactly: compute, exposed communication, exposed copies, graphs of unknown class, idle.
+/// The parts that add up to a step exactly: compute, exposed communication, exposed copies, work of unknown class, idle.
 pub const PARTS: [Metric; 5] = [
     Metric::ComputeNs,
     Metric::ExposedCommNs,

@@ -947,11 +947,11 @@ fn what_cannot_be_used_is_named_and_stops_nothing() {
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert!(output.status.success());
     for expected in [
-        "5 files that cannot be used · 2 other files",
+        "4 files that cannot be used · 2 other files",
         "node0-pid9.log: is an empty log of Inspector; it stays empty unless NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS is set",
         "left.nsys-rep: is a report of Nsight Systems, which only nsys itself can read; run: nsys export --type sqlite",
         "left.qdstrm: is a raw capture that was not imported yet",
-        "nothing.sqlite: holds no GPU work",
+        "nothing.sqlite: The export holds no GPU work",
         "cut.sqlite: ",
         "Nothing is missing: every number is measured.",
     ] {

@@ -31,7 +31,7 @@ fn part(metric: Metric) -> (Ink, &'static str) {
         Metric::ComputeNs => (Ink::Compute, "compute"),
         Metric::ExposedCommNs => (Ink::Comm, "exposed communication"),
         Metric::ExposedCopyNs => (Ink::Copies, "exposed copies and memsets"),
-        Metric::UnclassifiedExposedNs => (Ink::Unclassified, "graphs of unknown class"),
+        Metric::UnclassifiedExposedNs => (Ink::Unclassified, "work of unknown class"),
         _ => (Ink::Idle, "idle"),
     }
 }
@@ -171,7 +171,7 @@ pub(super) fn strips(report: &Report) -> Option<Figure> {
             lane(Ink::Copies, "copies", &strip.copies),
         ];
         if !strip.unclassified.is_empty() {
-            lanes.push(lane(Ink::Unclassified, "graphs", &strip.unclassified));
+            lanes.push(lane(Ink::Unclassified, "unknown", &strip.unclassified));
         }
         LaneGroup { label: format!("rank {}", strip.rank), length: strip.step_ns, lanes }
     };
