@@ -7,6 +7,7 @@
 //! ```
 
 pub mod analysis;
+pub mod catalogue;
 pub mod classify;
 pub mod cli;
 pub mod collectives;

@@ -1,15 +1,15 @@
-//! Non-fatal facts that every output format carries, and findings that explain the run.
+//! Non-fatal facts that every output format carries.
 
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
 
+use crate::catalogue::Id;
 use crate::redact;
 
 /// Something that the reader of the numbers has to know: missing data, a corrected fault, a guess.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Warning {
-    /// A stable kebab-case name, e.g. `graph-level-trace`.
-    pub code: String,
+    /// What it is about, e.g. `graph-level-trace`.
+    pub code: Id,
     /// The fact, as a sentence.
     pub message: String,
     /// What to do about it, as a sentence.
@@ -20,13 +20,8 @@ pub struct Warning {
 
 impl Warning {
     /// A warning that is about no single report.
-    pub fn new(code: &str, message: impl Into<String>) -> Self {
-        Self {
-            code: code.to_owned(),
-            message: redact::owned(message.into()),
-            hint: None,
-            report: None,
-        }
+    pub fn new(code: Id, message: impl Into<String>) -> Self {
+        Self { code, message: redact::owned(message.into()), hint: None, report: None }
     }
 
     /// Adds what to do about it.
@@ -42,31 +37,4 @@ impl Warning {
         self.report = Some(report.into());
         self
     }
-}
-
-/// How much a finding matters. Findings are printed in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// It costs a large part of the step.
-    High,
-    /// It costs something, or makes numbers doubtful.
-    Medium,
-    /// Worth knowing.
-    Info,
-}
-
-/// An explanation of the run with the evidence that it rests on and what to try.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
-    /// A stable kebab-case name, e.g. `straggler`.
-    pub id: String,
-    /// How much it matters.
-    pub severity: Severity,
-    /// One sentence with the numbers in it.
-    pub title: String,
-    /// The measured facts behind it, by name; names end in their unit.
-    pub evidence: Map<String, Value>,
-    /// What to try, as a sentence.
-    pub advice: Option<String>,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::catalogue::Id;
 use crate::collectives::pairing::Pairing;
 use crate::model::metric::Summary;
 use crate::model::{Metric, Num, Values};
@@ -159,7 +160,7 @@ fn absent_warning(rank: u32, steps: &[String]) -> Warning {
         String::new()
     };
     Warning::new(
-        "step-absent",
+        Id::StepAbsent,
         format!(
             "Rank {rank} has no window for {}{more}: left out of the figures of the run.",
             shown.join(", ")

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::catalogue::Id;
 use crate::model::{Class, NameId, Ns, RankTrace, Span};
 use crate::units;
 use crate::warning::Warning;
@@ -56,7 +57,7 @@ pub fn fused(traces: &[&RankTrace]) -> Option<Warning> {
     let names = fused.iter().map(|(name, _)| shown(name)).collect::<Vec<_>>();
     (!names.is_empty()).then(|| {
         Warning::new(
-            "fused-kernels",
+            Id::FusedKernels,
             format!(
                 "Kernels that communicate and compute in one count as compute: {}. They ran {} for {} in all; how much of that is communication is unknown.",
                 units::listed(&names, NAMED),
@@ -96,7 +97,7 @@ pub fn unrecognised(traces: &[&RankTrace]) -> Option<Warning> {
     };
     Some(
         Warning::new(
-            "no-communication-recognised",
+            Id::NoCommunicationRecognised,
             format!(
                 "No communication was recognised, although the run has {}. {likely}",
                 units::plural(traces.len().max(world), "rank")

@@ -9,6 +9,7 @@ use super::Outcome;
 use super::output::OutputArgs;
 use super::progress::Progress;
 use super::report::{StepArgs, tell_inputs};
+use crate::catalogue::Id;
 use crate::compare::group::{self, Files, Group};
 use crate::compare::{
     BaselineSource, MIN_EFFECT, Scaling, Settings, VariantInput, compare, manifest, told,
@@ -158,7 +159,7 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         comparison.warnings.extend(
             unusable
                 .iter()
-                .map(|error| Warning::new("unusable-input", format!("Left out: {error}."))),
+                .map(|error| Warning::new(Id::UnusableInput, format!("Left out: {error}."))),
         );
         Ok((comparison, unusable))
     })?;

@@ -5,6 +5,7 @@ use super::clocks::Refused;
 use super::events::Event;
 use super::matching::{Alone, Reason};
 use super::pairing::PairedBy;
+use crate::catalogue::Id;
 use crate::model::{CommOp, Ns, RankTrace};
 use crate::report::Input;
 use crate::units;
@@ -47,7 +48,7 @@ fn unmatched(across: &Across) -> Vec<Warning> {
         let message = format!(
             "Communication operations without a partner: {counts}. Reason: {why} (for example {example})."
         );
-        let warning = Warning::new("collectives-unmatched", message);
+        let warning = Warning::new(Id::CollectivesUnmatched, message);
         match reason {
             Reason::Absent | Reason::OwnNumber => warning.with_hint("Give the reports of all ranks of the run."),
             Reason::LeavesAlone => warning.with_hint("Export with --include-json true: payloads name the communicator."),
@@ -75,7 +76,7 @@ fn clocks(across: &Across, traces: &[&RankTrace]) -> Vec<Warning> {
             "The reports of {} have no start time: clocks there rest on matched collectives alone, and no offset is given.",
             ranks(&without)
         );
-        list.push(Warning::new("no-start-time", message));
+        list.push(Warning::new(Id::NoStartTime, message));
     }
     let known: Vec<(Ns, usize)> =
         across.clocks.iter().enumerate().filter_map(|(r, c)| Some((c.offset_ns()?, r))).collect();
@@ -91,7 +92,7 @@ fn clocks(across: &Across, traces: &[&RankTrace]) -> Vec<Warning> {
             "By the ends of matched collectives the clock of rank {} is {apart} ahead of that of rank {}; times are corrected by that.",
             early.rank, late.rank
         );
-        let warning = Warning::new("clocks-apart", message);
+        let warning = Warning::new(Id::ClocksApart, message);
         list.push(if early.hostname.is_some() && early.hostname == late.hostname {
             warning.with_hint("Both reports name one host, whose clock cannot be apart from itself: are they of the same part of the run?")
         } else {
@@ -110,7 +111,7 @@ fn clocks(across: &Across, traces: &[&RankTrace]) -> Vec<Warning> {
             "No collective that ranks leave together links {} to the others, so their clocks are not compared.",
             ranks(&unlinked)
         );
-        list.push(Warning::new("clock-unknown", message));
+        list.push(Warning::new(Id::ClockUnknown, message));
     }
     list
 }
@@ -124,7 +125,7 @@ fn leave_apart(across: &Across, traces: &[&RankTrace]) -> Vec<Warning> {
             ranks(&list),
             units::time(refused.apart)
         );
-        Warning::new("ranks-leave-apart", message).with_hint(
+        Warning::new(Id::RanksLeaveApart, message).with_hint(
             "Ranks that share a GPU take turns on it; who came last is told only where ranks are further apart than that.",
         )
     };
@@ -142,7 +143,7 @@ fn steps_paired(across: &Across) -> Option<Warning> {
     };
     Some(
         Warning::new(
-            "steps-paired-by-time",
+            Id::StepsPairedByTime,
             format!("{why}: steps that run at the same time are taken for one step of the run, whatever their texts say."),
         )
         .with_hint("A text that holds the number of the step, and nothing else that differs between ranks, needs no such guess."),
@@ -164,7 +165,7 @@ fn communicators(across: &Across, traces: &[&RankTrace], events: &[&[Event]]) ->
     if across.communicators.assumed && sized {
         list.push(
             Warning::new(
-                "communicator-size-assumed",
+                Id::CommunicatorSizeAssumed,
                 format!(
                     "Nothing in the capture says how many ranks the run has: it is taken to have the {} that are here, which busbw depends on.",
                     traces.len()
@@ -178,7 +179,7 @@ fn communicators(across: &Across, traces: &[&RankTrace], events: &[&[Event]]) ->
     if steps_counted && 2 * moved > across.measured.len() {
         list.push(
             Warning::new(
-                "steps-shifted",
+                Id::StepsShifted,
                 "Collectives that run at the same time lie in steps of different number: captures of the ranks begin at different steps.",
             )
             .with_hint(
@@ -194,7 +195,7 @@ fn no_payloads(inputs: &[Input], events: &[&[Event]]) -> Option<Warning> {
     let communicates = events.iter().any(|list| !list.is_empty());
     let without = events.iter().copied().flatten().all(|event| event.bytes.is_none());
     (communicates && without && inputs.iter().all(|input| !input.capture.nccl_payloads)).then(|| {
-        Warning::new("no-payloads", "The exports carry no NCCL payloads: sizes and bandwidths are not known.")
+        Warning::new(Id::NoPayloads, "The exports carry no NCCL payloads: sizes and bandwidths are not known.")
             .with_hint("Export again with: nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep; or give Inspector logs (--inspector of report, inspector in compare's manifest).")
     })
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
+use crate::catalogue::Id;
 use crate::error::{Error, Result};
 use crate::model::Num;
 use crate::model::metric::Metric;
@@ -262,7 +263,7 @@ fn ranks_as_captures(input: &VariantInput) -> Option<Warning> {
     let world = input.captures.iter().filter_map(|capture| capture.summary.world_size).max()?;
     (apart && world > 1).then(|| {
         Warning::new(
-            "ranks-as-captures",
+            Id::RanksAsCaptures,
             format!("The captures of '{}' hold different ranks: ranks of one run are one capture, not repeats.", input.name),
         )
         .with_hint(format!("Name all reports of a run at once: {}='NAME_*.sqlite'", input.name))

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
+use crate::catalogue::{Finding, Id};
 use crate::model::CommOp;
 use crate::model::metric::Metric;
 use crate::report::Report;
 use crate::units;
-use crate::warning::{Finding, Severity};
 
 use super::{Expectation, TrainingOption, Variant, comparability};
 
@@ -662,18 +662,15 @@ pub(super) fn findings(
     findings
 }
 
-fn evidence(failed: &Expectation) -> Map<String, Value> {
-    [
-        ("variant", &failed.variant),
-        ("expected", &failed.expected),
-        ("observed", &failed.observed),
-        ("without_it", &failed.observed_without),
-        ("compared_with", &failed.compared_with),
-        ("option_source", &failed.source),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_owned(), json!(value)))
-    .collect()
+/// A finding with what was expected and what was observed.
+fn of_failed(id: Id, title: String, failed: &Expectation) -> Finding {
+    Finding::new(id, title)
+        .with("variant", failed.variant.as_str())
+        .with("expected", failed.expected.as_str())
+        .with("observed", failed.observed.as_str())
+        .with("without_it", failed.observed_without.as_str())
+        .with("compared_with", failed.compared_with.as_str())
+        .with("option_source", failed.source.as_str())
 }
 
 fn expectation_failed(failed: &Expectation) -> Finding {
@@ -682,13 +679,9 @@ fn expectation_failed(failed: &Expectation) -> Finding {
     } else {
         ""
     };
-    Finding {
-        id: "expectation-failed".to_owned(),
-        severity: Severity::Medium,
-        title: format!("{}: {} does not show what it should do.", failed.variant, failed.option),
-        evidence: evidence(failed),
-        advice: Some(format!("Check that the option reached the program{guessed}.")),
-    }
+    let title = format!("{}: {} does not show what it should do.", failed.variant, failed.option);
+    of_failed(Id::ExpectationFailed, title, failed)
+        .advice(format!("Check that the option reached the program{guessed}."))
 }
 
 /// PowerSGD sends uncompressed gradients until `start_powerSGD_iter`.
@@ -698,18 +691,13 @@ fn power_sgd_without_effect(variant: &Facts, failed: &Expectation) -> Finding {
         (Some(first), Some(last)) => format!("'{}' to '{}'", first.name, last.name),
         _ => "unknown".to_owned(),
     };
-    Finding {
-        id: "option-without-effect".to_owned(),
-        severity: Severity::High,
-        title: format!(
-            "{}: PowerSGD had no effect: communication is as it is without it.",
-            variant.variant.name
-        ),
-        evidence: evidence(failed),
-        advice: Some(format!(
-            "The hook sends whole gradients until start_powerSGD_iter (1000 unless set), and the captured steps are {which}. Set it lower or capture later steps."
-        )),
-    }
+    let title = format!(
+        "{}: PowerSGD had no effect: communication is as it is without it.",
+        variant.variant.name
+    );
+    of_failed(Id::OptionWithoutEffect, title, failed).advice(format!(
+        "The hook sends whole gradients until start_powerSGD_iter (1000 unless set), and the captured steps are {which}. Set it lower or capture later steps."
+    ))
 }
 
 /// Variants whose communication hook brings back the copies that gradient_as_bucket_view saves: a hook returns its result in buffers
@@ -789,25 +777,25 @@ impl<'a> CopiesBack<'a> {
             .map(|(copies, names)| format!("{copies} a step in {}", whose(names)))
             .collect();
         let compared = format!("{} in {}", self.compared.copies(), self.compared.variant.name);
-        Finding {
-            id: "hook-brings-copies-back".to_owned(),
-            severity: Severity::Medium,
-            title: format!(
-                "The communication hook brings the bucket copies back {}: {}, {} {compared}.",
-                if self.view_is_on { "although gradient_as_bucket_view is on" } else { "that gradient_as_bucket_view saves without one" },
-                list.join("; "),
-                if self.saved { "against" } else { "no fewer than" },
-            ),
-            evidence: Map::from_iter([
-                ("variants".to_owned(), self.variants.iter().map(|f| json!(f.variant.name)).collect()),
-                ("dtod_copies_count".to_owned(), self.variants.iter().map(|f| json!(f.median(Metric::DtodCount))).collect()),
-                ("dtod_copies_bytes".to_owned(), self.variants.iter().map(|f| json!(f.median(Metric::DtodBytes))).collect()),
-                ("compared_with".to_owned(), json!(self.compared.variant.name)),
-            ]),
-            advice: Some(
-                "A hook returns its result in buffers of its own, which DDP copies into the gradients, so gradient_as_bucket_view saves nothing beside one. Weigh the copies against the bytes that the hook saves."
-                    .to_owned(),
-            ),
-        }
+        let title = format!(
+            "The communication hook brings the bucket copies back {}: {}, {} {compared}.",
+            if self.view_is_on {
+                "although gradient_as_bucket_view is on"
+            } else {
+                "that gradient_as_bucket_view saves without one"
+            },
+            list.join("; "),
+            if self.saved { "against" } else { "no fewer than" },
+        );
+        let medians = |metric| -> Vec<Option<f64>> {
+            self.variants.iter().map(|facts| facts.median(metric)).collect()
+        };
+        let names: Vec<&str> = self.variants.iter().map(|f| f.variant.name.as_str()).collect();
+        Finding::new(Id::HookBringsCopiesBack, title)
+            .with("variants", names)
+            .with("dtod_copies_count", json!(medians(Metric::DtodCount)))
+            .with("dtod_copies_bytes", json!(medians(Metric::DtodBytes)))
+            .with("compared_with", self.compared.variant.name.as_str())
+            .advice("A hook returns its result in buffers of its own, which DDP copies into the gradients, so gradient_as_bucket_view saves nothing beside one. Weigh the copies against the bytes that the hook saves.")
     }
 }

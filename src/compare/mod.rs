@@ -29,9 +29,10 @@ pub use option::{TrainingOption, told};
 pub use values::Deltas;
 pub(crate) use verdict::{ONE_CAPTURE, ROUGH_STEPS, interval_meaning, interval_sentence};
 
+use crate::catalogue::Finding;
 use crate::model::metric::Summary;
 use crate::report::{Report, Strip};
-use crate::warning::{Finding, Warning};
+use crate::warning::Warning;
 
 /// Name and version of the JSON document.
 pub const SCHEMA: &str = "nsysnccl.compare/1";

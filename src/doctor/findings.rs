@@ -10,29 +10,29 @@ use serde::Serialize;
 use super::numbers::{alone, has_log, sends_to_nobody, unconnected};
 use super::view::{Export, InspectorLog, NcclLogFile, Run, TopologyFile};
 use crate::Error;
+use crate::catalogue::{Id, Severity};
 use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
 use crate::ingest::nsys::notes::concerns_report;
 use crate::model::RankSource;
 use crate::text::{capitalised, shell_quote, shorten};
 use crate::units::{count, rank_list};
-use crate::warning::Severity;
 
 const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep";
 const INSPECTOR: &str = "NCCL_PROFILER_PLUGIN=/path/to/libnccl-profiler-inspector.so NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000 NCCL_INSPECTOR_DUMP_DIR=FOLDER (its parent has to exist), and give the folder to --inspector";
 const PROFILE: &str = "nsys profile --trace=cuda,nvtx --cuda-graph-trace=node";
-/// Findings, the most important; each run can have its own.
+/// Missings, the most important; each run can have its own.
 const MOST: usize = 200;
 /// Versions that one sentence names.
 const VERSIONS: usize = 6;
 /// Characters of a text of the profiler that are shown.
 const NOTE: usize = 200;
 
-/// Something that is missing.
+/// Something that is missing, with the numbers that it costs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
-    /// A stable kebab-case name.
-    pub id: &'static str,
+pub struct Missing {
+    /// What it is.
+    pub id: Id,
     /// How much it matters.
     pub severity: Severity,
     /// The fact, as a sentence.
@@ -63,17 +63,16 @@ pub struct Facts<'a> {
     pub topologies: usize,
 }
 
-/// A finding about a run; `costs` are the numbers and what happens to them.
-fn finding(
-    id: &'static str,
-    severity: Severity,
+/// Something that a run misses; `costs` are the numbers and what happens to them.
+fn missing(
+    id: Id,
     title: impl Into<String>,
     (numbers, cost): (&[&'static str], &str),
     advice: impl Into<String>,
-) -> Finding {
-    Finding {
+) -> Missing {
+    Missing {
         id,
-        severity,
+        severity: id.severity().unwrap_or(Severity::Info),
         title: title.into(),
         cost: cost.to_owned(),
         numbers: numbers.to_vec(),
@@ -83,7 +82,7 @@ fn finding(
 }
 
 /// Everything that is missing from a run.
-pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
+pub fn of_run(facts: &Facts<'_>) -> Vec<Missing> {
     let of_the_run = [
         problem(facts.run),
         captured_apart(facts.run),
@@ -105,10 +104,10 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
         topology_without_nvlink(facts.topology),
         versions(facts.exports),
     ];
-    let mut list: Vec<Finding> = of_the_run
+    let mut list: Vec<Missing> = of_the_run
         .into_iter()
         .flatten()
-        .map(|finding| Finding { about: vec![facts.run.name.clone()], ..finding })
+        .map(|finding| Missing { about: vec![facts.run.name.clone()], ..finding })
         .collect();
     for export in facts.exports {
         let own = [
@@ -121,20 +120,19 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
         list.extend(
             own.into_iter()
                 .flatten()
-                .map(|finding| Finding { about: vec![file_name(export.path.as_ref())], ..finding }),
+                .map(|finding| Missing { about: vec![file_name(export.path.as_ref())], ..finding }),
         );
     }
     list
 }
 
-fn problem(run: &Run) -> Option<Finding> {
+fn problem(run: &Run) -> Option<Missing> {
     let problem =
         run.clash.as_ref().or(run.problem.as_ref().filter(|_| run.steps.problem.is_none()))?;
     let advice =
         problem.advice.clone().unwrap_or_else(|| "Give the reports of one run only.".to_owned());
-    Some(finding(
-        "report-fails",
-        Severity::High,
+    Some(missing(
+        Id::ReportFails,
         format!("A report of these files stops with an error: {}.", problem.fact),
         (
             &["steps", "shares", "copies", "across", "bandwidth", "inspector", "transport"],
@@ -144,11 +142,10 @@ fn problem(run: &Run) -> Option<Finding> {
     ))
 }
 
-fn captured_apart(run: &Run) -> Option<Finding> {
+fn captured_apart(run: &Run) -> Option<Missing> {
     run.captured_apart.as_ref().map(|message| {
-        finding(
-            "captured-apart",
-            Severity::High,
+        missing(
+            Id::CapturedApart,
             message.clone(),
             (&["across", "bandwidth"], "Waiting, last ranks and clocks mean nothing."),
             "Put the reports of each run in a folder of its own, or name them differently; nsysnccl compare takes several runs.",
@@ -156,7 +153,7 @@ fn captured_apart(run: &Run) -> Option<Finding> {
     })
 }
 
-fn ranks_missing(run: &Run) -> Option<Finding> {
+fn ranks_missing(run: &Run) -> Option<Missing> {
     let talks_alone = run.ranks.len() == 1 && run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     let title = match (run.world_size, run.ranks_missing.as_slice()) {
         (Some(world), [one]) => format!("The run has {world} ranks; one is not here: rank {one}."),
@@ -182,22 +179,20 @@ fn ranks_missing(run: &Run) -> Option<Finding> {
     } else {
         "Waiting, last ranks, clocks and bandwidth are missing: they need a second rank."
     };
-    Some(finding(
-        "ranks-missing",
-        Severity::Medium,
+    Some(missing(
+        Id::RanksMissing,
         title,
         (&["steps", "across", "bandwidth"], across),
         "Add their exports; every rank writes one with torchrun --no-python nsys profile --output=NAME_%q{RANK} (or srun nsys profile --output=NAME_%q{SLURM_PROCID}).",
     ))
 }
 
-fn rank_unknown(run: &Run) -> Option<Finding> {
+fn rank_unknown(run: &Run) -> Option<Missing> {
     let by_order = RankSource::Order.label();
     let unknown = run.ranks.iter().filter(|rank| rank.rank_source == by_order).count();
     (unknown > 0 && run.ranks.len() > 1).then(|| {
-        finding(
-            "rank-unknown",
-            Severity::Medium,
+        missing(
+            Id::RankUnknown,
             "Nothing in the capture says which rank a process is: they are numbered in order of file, process and device.",
             (&["across"], "Numbers are right, but the rank beside them may be another one."),
             "Capture one report a rank with --output=NAME_%q{RANK}; or let the captured range begin before NCCL's communicators are made and export with --include-json true; or name the ranks with --rank-regex.",
@@ -205,7 +200,7 @@ fn rank_unknown(run: &Run) -> Option<Finding> {
     })
 }
 
-fn steps(facts: &Facts<'_>) -> Option<Finding> {
+fn steps(facts: &Facts<'_>) -> Option<Missing> {
     let run = facts.run;
     let annotate = "put an NVTX range around each step, e.g. torch.cuda.nvtx.range_push(f\"step_{i}\") and range_pop()";
     let kernel = "or name a kernel that begins each step with --step-kernel REGEX";
@@ -225,9 +220,8 @@ fn steps(facts: &Facts<'_>) -> Option<Finding> {
             &["steps", "shares", "copies", "across", "bandwidth"],
             "A report without --step stops with this error.",
         );
-        return Some(finding(
-            "steps-not-found",
-            Severity::High,
+        return Some(missing(
+            Id::StepsNotFound,
             format!("Steps are not found: {problem}."),
             costs,
             advice,
@@ -235,9 +229,8 @@ fn steps(facts: &Facts<'_>) -> Option<Finding> {
     }
     match (run.steps.pattern.as_deref(), run.steps.source.as_deref()) {
         (Some("whole"), _) if facts.exports.iter().any(|export| export.rows.ranges > 0) => {
-            Some(finding(
-                "no-step-ranges",
-                Severity::High,
+            Some(missing(
+                Id::NoStepRanges,
                 "The only NVTX ranges are NCCL's own.",
                 costs,
                 format!("Capture again with {PROFILE} and {annotate}; {kernel}."),
@@ -246,17 +239,15 @@ fn steps(facts: &Facts<'_>) -> Option<Finding> {
         (Some("whole"), _) => {
             let off = facts.exports.iter().any(|export| export.nvtx_traced == Some(false));
             let title = if off { "NVTX was not traced." } else { "There is no NVTX range." };
-            Some(finding(
-                "no-nvtx",
-                Severity::High,
+            Some(missing(
+                Id::NoNvtx,
                 title,
                 costs,
                 format!("Capture again with {PROFILE} and {annotate}; {kernel}."),
             ))
         }
-        (Some(pattern), Some(source)) if source != "default" => Some(finding(
-            "steps-by-guess",
-            Severity::Info,
+        (Some(pattern), Some(source)) if source != "default" => Some(missing(
+            Id::StepsByGuess,
             format!(
                 "Steps are taken from a repeated range, {}, since no range is called step, batch or iteration.",
                 shorten(pattern, 100)
@@ -271,7 +262,7 @@ fn steps(facts: &Facts<'_>) -> Option<Finding> {
     }
 }
 
-fn steps_differ(run: &Run) -> Option<Finding> {
+fn steps_differ(run: &Run) -> Option<Missing> {
     let (common, others) = (run.steps.count?, run.steps.on_some_ranks);
     let (severity, there) = match common {
         0 => (Severity::High, "none is on every rank".to_owned()),
@@ -279,21 +270,20 @@ fn steps_differ(run: &Run) -> Option<Finding> {
         n => (Severity::Medium, format!("{} are on every rank", count(n as u64))),
     };
     (others > 0).then(|| {
-        finding(
-            "steps-differ",
-            severity,
+        let missing = missing(
+            Id::StepsDiffer,
             format!("Ranks hold different steps: {there}, {} on some only.", count(others as u64)),
             (&["steps", "shares", "copies", "across"], "A step that is not on every rank is left out of the run's figures."),
             "Capture the same steps on every rank: let all ranks call cudaProfilerStart at the same step.",
-        )
+        );
+        Missing { severity, ..missing }
     })
 }
 
-fn few_steps(run: &Run) -> Option<Finding> {
+fn few_steps(run: &Run) -> Option<Missing> {
     run.steps.count.filter(|&steps| (1..ROUGH_STEPS).contains(&steps))?;
-    Some(finding(
-        "few-steps",
-        Severity::Info,
+    Some(missing(
+        Id::FewSteps,
         format!("Fewer than {ROUGH_STEPS} steps of a rank were captured."),
         (&["steps"], "Medians rest on few values, and the interval of a comparison is rough."),
         format!(
@@ -303,11 +293,10 @@ fn few_steps(run: &Run) -> Option<Finding> {
     ))
 }
 
-fn processes_without_steps(run: &Run) -> Option<Finding> {
+fn processes_without_steps(run: &Run) -> Option<Missing> {
     (run.processes_without_steps > 0).then(|| {
-        finding(
-            "process-without-steps",
-            Severity::Medium,
+        missing(
+            Id::ProcessWithoutSteps,
             format!(
                 "{} ran GPU work but no step range, although others have: left out.",
                 plural_of(run.processes_without_steps, "process", "processes")
@@ -318,12 +307,11 @@ fn processes_without_steps(run: &Run) -> Option<Finding> {
     })
 }
 
-fn graphs(facts: &Facts<'_>) -> Option<Finding> {
+fn graphs(facts: &Facts<'_>) -> Option<Missing> {
     let rows: u64 = facts.run.ranks.iter().map(|rank| rank.graphs).sum();
     (rows > 0).then(|| {
-        finding(
-            "graph-level-trace",
-            Severity::High,
+        missing(
+            Id::GraphLevelTrace,
             format!(
                 "CUDA graphs were captured as one row each ({}): the kernels inside them, NCCL's among them, are not there.",
                 plural_of(rows as usize, "launch", "launches")
@@ -337,13 +325,12 @@ fn graphs(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-fn no_communication(facts: &Facts<'_>) -> Option<Finding> {
+fn no_communication(facts: &Facts<'_>) -> Option<Missing> {
     let run = facts.run;
     let any = run.ranks.iter().any(|rank| rank.comm_kernels + rank.graphs > 0);
     (!any && !alone(run) && !run.ranks.is_empty()).then(|| {
-        finding(
-            "no-communication",
-            Severity::Medium,
+        missing(
+            Id::NoCommunication,
             "No communication kernel was recognised, although there are several ranks.",
             (&["shares", "across", "bandwidth", "inspector"], "Communication is 0, and its overlap, waiting and bandwidth are missing."),
             "If kernels of another library communicate, name them with --comm-regex; else capture whole steps (--capture-range=cudaProfilerApi around them).",
@@ -351,7 +338,7 @@ fn no_communication(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-fn rank_without_communication(run: &Run) -> Option<Finding> {
+fn rank_without_communication(run: &Run) -> Option<Missing> {
     let silent: Vec<u32> = run
         .ranks
         .iter()
@@ -359,9 +346,8 @@ fn rank_without_communication(run: &Run) -> Option<Finding> {
         .map(|rank| rank.rank)
         .collect();
     (!silent.is_empty() && silent.len() < run.ranks.len()).then(|| {
-        finding(
-            "rank-without-communication",
-            Severity::Medium,
+        missing(
+            Id::RankWithoutCommunication,
             format!("Rank {} ran no communication kernel, although others did.", rank_list(&silent)),
             (&["across"], "Its clock cannot be aligned with the others', and it waits for nobody."),
             "Capture the same steps on every rank: let all ranks call cudaProfilerStart at the same step.",
@@ -369,7 +355,7 @@ fn rank_without_communication(run: &Run) -> Option<Finding> {
     })
 }
 
-fn payloads(facts: &Facts<'_>) -> Option<Finding> {
+fn payloads(facts: &Facts<'_>) -> Option<Missing> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     let without: Vec<&Export> = facts
         .exports
@@ -410,9 +396,8 @@ fn payloads(facts: &Facts<'_>) -> Option<Finding> {
         String::new()
     };
     let title = format!("{}{some}.", title.trim_end_matches('.'));
-    Some(finding(
-        "no-payloads",
-        Severity::Medium,
+    Some(missing(
+        Id::NoPayloads,
         title,
         if sends_to_nobody(facts.run, facts.exports) {
             (
@@ -429,12 +414,11 @@ fn payloads(facts: &Facts<'_>) -> Option<Finding> {
     ))
 }
 
-fn no_inspector(facts: &Facts<'_>) -> Option<Finding> {
+fn no_inspector(facts: &Facts<'_>) -> Option<Missing> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     (talks && facts.inspector.is_empty()).then(|| {
-        finding(
-            "no-inspector",
-            Severity::Info,
+        missing(
+            Id::NoInspector,
             "There is no NCCL Inspector log of these processes.",
             (&["inspector"], "Whether the captured steps are typical of the run cannot be told, and NCCL's own times are missing."),
             format!("Run with {INSPECTOR}."),
@@ -442,7 +426,7 @@ fn no_inspector(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-fn inspector_ranks(facts: &Facts<'_>) -> Option<Finding> {
+fn inspector_ranks(facts: &Facts<'_>) -> Option<Missing> {
     let without: Vec<u32> = facts
         .run
         .ranks
@@ -451,9 +435,8 @@ fn inspector_ranks(facts: &Facts<'_>) -> Option<Finding> {
         .map(|rank| rank.rank)
         .collect();
     (!facts.inspector.is_empty() && !without.is_empty()).then(|| {
-        finding(
-            "inspector-log-missing",
-            Severity::Info,
+        missing(
+            Id::InspectorLogMissing,
             format!("There is no Inspector log of rank {}, although there is of others.", rank_list(&without)),
             (&["inspector"], "Its kernels are not paired, and waiting in the rest of the run is not known."),
             "Look for <host>-pid<pid>.log in NCCL_INSPECTOR_DUMP_DIR of that rank; a process that ends within the dump interval (NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS) after its last operation loses it.",
@@ -461,7 +444,7 @@ fn inspector_ranks(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-fn no_nccl_log(facts: &Facts<'_>) -> Option<Finding> {
+fn no_nccl_log(facts: &Facts<'_>) -> Option<Missing> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     let connections: u64 = facts.nccl_logs.iter().map(|log| log.connections).sum();
     let costs: (&[&str], &str) = (
@@ -473,31 +456,18 @@ fn no_nccl_log(facts: &Facts<'_>) -> Option<Finding> {
     if !talks || connections > 0 {
         None
     } else if facts.nccl_logs.is_empty() {
-        Some(finding(
-            "no-nccl-log",
-            Severity::Info,
-            "There is no NCCL log of these processes.",
-            costs,
-            advice,
-        ))
+        Some(missing(Id::NoNcclLog, "There is no NCCL log of these processes.", costs, advice))
     } else {
         let advice = "Run with NCCL_DEBUG=INFO; where NCCL_DEBUG_SUBSYS is set, it needs INIT and P2P,SHM,NET. Connections are printed at their first use.";
-        Some(finding(
-            "nccl-log-without-channels",
-            Severity::Info,
-            "The NCCL log names no channel.",
-            costs,
-            advice,
-        ))
+        Some(missing(Id::NcclLogWithoutChannels, "The NCCL log names no channel.", costs, advice))
     }
 }
 
-fn nccl_ranks(facts: &Facts<'_>) -> Option<Finding> {
+fn nccl_ranks(facts: &Facts<'_>) -> Option<Missing> {
     let without = unconnected(facts.run, facts.nccl_logs);
     (!without.is_empty()).then(|| {
-        finding(
-            "nccl-log-missing",
-            Severity::Info,
+        missing(
+            Id::NcclLogMissing,
             format!("No NCCL log names a connection of rank {}, although one does of others.", rank_list(&without)),
             (&["transport"], "Which transport it sends by is not known."),
             "With NCCL_DEBUG_FILE=nccl.%h.%p.log every process writes a file of its own: give all of them to --nccl-log.",
@@ -505,7 +475,7 @@ fn nccl_ranks(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-fn no_topology(facts: &Facts<'_>) -> Option<Finding> {
+fn no_topology(facts: &Facts<'_>) -> Option<Missing> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     if !talks || facts.topology.is_some() {
         return None;
@@ -524,14 +494,13 @@ fn no_topology(facts: &Facts<'_>) -> Option<Finding> {
         &["transport"],
         "Whether the GPUs could reach each other by a better way than they do is not known.",
     );
-    Some(finding("no-topology", Severity::Info, title, costs, advice))
+    Some(missing(Id::NoTopology, title, costs, advice))
 }
 
-fn topology_without_nvlink(topology: Option<&TopologyFile>) -> Option<Finding> {
+fn topology_without_nvlink(topology: Option<&TopologyFile>) -> Option<Missing> {
     topology.filter(|topology| topology.hides_nvlink).map(|_| {
-        finding(
-            "topology-without-nvlink",
-            Severity::Info,
+        missing(
+            Id::TopologyWithoutNvlink,
             "The topology was printed without NVLink (nvidia-smi topo -mp).",
             (&["transport"], "What looks like PCIe may be NVLink."),
             "On the machine: nvidia-smi topo -m > topo.txt.",
@@ -539,13 +508,12 @@ fn topology_without_nvlink(topology: Option<&TopologyFile>) -> Option<Finding> {
     })
 }
 
-fn versions(exports: &[Export]) -> Option<Finding> {
+fn versions(exports: &[Export]) -> Option<Missing> {
     let versions: BTreeSet<&str> =
         exports.iter().filter_map(|export| export.nsys_version.as_deref()).collect();
     (versions.len() > 1).then(|| {
-        finding(
-            "nsys-versions-differ",
-            Severity::Info,
+        missing(
+            Id::NsysVersionsDiffer,
             format!(
                 "The exports are by {} versions of nsys: {}.",
                 count(versions.len() as u64),
@@ -557,7 +525,7 @@ fn versions(exports: &[Export]) -> Option<Finding> {
     })
 }
 
-fn partial_export(export: &Export) -> Option<Finding> {
+fn partial_export(export: &Export) -> Option<Missing> {
     let (tables, times) = (export.exported.only_some_tables, export.exported.only_some_times);
     (tables || times).then(|| {
         let what = match (tables, times) {
@@ -565,9 +533,8 @@ fn partial_export(export: &Export) -> Option<Finding> {
             (true, false) => "tables (--tables)",
             _ => "times (--times)",
         };
-        finding(
-            "partial-export",
-            Severity::High,
+        missing(
+            Id::PartialExport,
             format!("Only some {what} were exported."),
             (
                 &["steps", "shares", "copies", "across", "bandwidth"],
@@ -578,11 +545,10 @@ fn partial_export(export: &Export) -> Option<Finding> {
     })
 }
 
-fn no_api_calls(export: &Export) -> Option<Finding> {
+fn no_api_calls(export: &Export) -> Option<Missing> {
     (export.rows.api_calls == 0).then(|| {
-        finding(
-            "no-api-calls",
-            Severity::High,
+        missing(
+            Id::NoApiCalls,
             "There are no CUDA API calls.",
             (
                 &["steps", "bandwidth"],
@@ -593,11 +559,10 @@ fn no_api_calls(export: &Export) -> Option<Finding> {
     })
 }
 
-fn no_epoch(export: &Export, run: &Run) -> Option<Finding> {
+fn no_epoch(export: &Export, run: &Run) -> Option<Missing> {
     (!export.has_epoch && run.ranks.len() > 1).then(|| {
-        finding(
-            "no-epoch",
-            Severity::Medium,
+        missing(
+            Id::NoEpoch,
             "The export does not say when it was captured.",
             (&["across", "inspector"], "Clocks rest on matched collectives alone, records of Inspector are not placed by time, and reports of different runs are not noticed."),
             format!("Export again, with all tables: {EXPORT}."),
@@ -605,7 +570,7 @@ fn no_epoch(export: &Export, run: &Run) -> Option<Finding> {
     })
 }
 
-fn profiler_errors(export: &Export) -> Option<Finding> {
+fn profiler_errors(export: &Export) -> Option<Missing> {
     let errors: Vec<&str> = export
         .profiler_notes
         .iter()
@@ -618,9 +583,8 @@ fn profiler_errors(export: &Export) -> Option<Finding> {
     } else {
         String::new()
     };
-    Some(finding(
-        "profiler-error",
-        Severity::Medium,
+    Some(missing(
+        Id::ProfilerError,
         format!("The profiler noted an error: {}{more}", shorten(first, NOTE)),
         (&["steps", "shares", "copies"], "Events may be lost, which every number then lacks."),
         "Capture fewer steps; let the program end by itself; see what the error says.",
@@ -630,13 +594,12 @@ fn profiler_errors(export: &Export) -> Option<Finding> {
 /// Warnings that stand in good captures too, by their beginning.
 const USUAL: [&str; 3] = ["Not all ", "No CUDA events collected", "No NVTX events collected"];
 
-fn profiler_warnings(export: &Export) -> Option<Finding> {
+fn profiler_warnings(export: &Export) -> Option<Missing> {
     let unusual =
         |text: &str| concerns_report(text) && !USUAL.iter().any(|usual| text.starts_with(usual));
     let first = export.profiler_notes.iter().find(|note| !note.error && unusual(&note.text))?;
-    Some(finding(
-        "profiler-warning",
-        Severity::Info,
+    Some(missing(
+        Id::ProfilerWarning,
         format!("The profiler noted: {}", shorten(&first.text, NOTE)),
         (&[], "It may say that events were lost."),
         "See what it says; all of its notes are listed in HTML and JSON.",
@@ -644,15 +607,14 @@ fn profiler_warnings(export: &Export) -> Option<Finding> {
 }
 
 /// An export of which no report can be made, since it holds no GPU work.
-pub fn without_work(export: &Export, reason: &Error) -> Finding {
-    let found = finding(
-        "no-gpu-work",
-        Severity::High,
+pub fn without_work(export: &Export, reason: &Error) -> Missing {
+    let found = missing(
+        Id::NoGpuWork,
         format!("The export {}.", reason.fact.trim_end_matches('.')),
         (&["steps", "shares", "copies", "across", "bandwidth"], "No report can be made of it."),
         format!("{}.", capitalised(reason.hint.as_deref().unwrap_or_default())),
     );
-    Finding { about: vec![file_name(export.path.as_ref())], ..found }
+    Missing { about: vec![file_name(export.path.as_ref())], ..found }
 }
 
 /// What is said of logs that belong to no run, and of logs alone.
@@ -661,7 +623,7 @@ pub fn of_logs(
     inspector: &[InspectorLog],
     nccl_logs: &[NcclLogFile],
     attached: &dyn Fn(&String) -> bool,
-) -> Vec<Finding> {
+) -> Vec<Missing> {
     let foreign = |paths: Vec<&String>| {
         paths
             .into_iter()
@@ -676,9 +638,8 @@ pub fn of_logs(
         );
         let costs: (&[&str], &str) =
             (&["steps", "shares", "copies", "across", "bandwidth"], "No report can be made.");
-        list.push(finding(
-            "no-export",
-            Severity::High,
+        list.push(missing(
+            Id::NoExport,
             "There is no export of nsys with GPU work.",
             costs,
             advice,
@@ -691,9 +652,9 @@ pub fn of_logs(
             (&["inspector", "bandwidth"], "They are not in the commands below.");
         let advice = "Give the logs of the captured run; process ids differ too where nsys and the program ran in containers of their own.";
         let title = "These Inspector logs come from other processes and communicators than the captured ones.";
-        list.push(Finding {
+        list.push(Missing {
             about: inspector,
-            ..finding("inspector-log-of-another-run", Severity::Medium, title, costs, advice)
+            ..missing(Id::InspectorLogOfAnotherRun, title, costs, advice)
         });
     }
     let nccl = foreign(nccl_logs.iter().map(|log| &log.path).collect());
@@ -701,21 +662,21 @@ pub fn of_logs(
         let costs: (&[&str], &str) = (&["transport"], "They are not in the commands below.");
         let advice = "Give the log of the captured run; process ids differ too where nsys and the program ran in containers of their own.";
         let title = "These NCCL logs come from other processes than the captured ones.";
-        list.push(Finding {
+        list.push(Missing {
             about: nccl,
-            ..finding("nccl-log-of-another-run", Severity::Medium, title, costs, advice)
+            ..missing(Id::NcclLogOfAnotherRun, title, costs, advice)
         });
     }
     list
 }
 
 /// The same about several runs or files is said once; the most important comes first.
-pub fn merged(findings: Vec<Finding>) -> Vec<Finding> {
-    let mut list: Vec<Finding> = Vec::new();
+pub fn merged(findings: Vec<Missing>) -> Vec<Missing> {
+    let mut list: Vec<Missing> = Vec::new();
     for finding in findings {
         match list
             .iter_mut()
-            .find(|known| Finding { about: known.about.clone(), ..finding.clone() } == **known)
+            .find(|known| Missing { about: known.about.clone(), ..finding.clone() } == **known)
         {
             Some(known) => known.about.extend(finding.about),
             None => list.push(finding),

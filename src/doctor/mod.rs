@@ -14,7 +14,7 @@ mod runs;
 mod view;
 
 pub use files::{Listed, list};
-pub use findings::Finding;
+pub use findings::Missing;
 pub use numbers::{Number, State, alone};
 pub use view::*;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 
-use super::{Finding, Number, command, findings};
+use super::{Missing, Number, command, findings};
 use crate::Error;
 use crate::ingest::nsys::contents::{Contents, Note};
 use crate::ingest::nsys::metadata::Exported;
@@ -46,7 +46,7 @@ pub struct Examination {
     /// A command that compares the runs; `None` unless there are several that can be reported on.
     pub compare_command: Option<Vec<String>>,
     /// What is missing, the most important first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<Missing>,
 }
 
 /// The exports of one run.
@@ -440,7 +440,7 @@ pub fn assemble(
     topologies: Vec<TopologyFile>,
     (other, unusable): (&[PathBuf], &[Error]),
 ) -> Examination {
-    let mut found: Vec<Finding> = Vec::new();
+    let mut found: Vec<Missing> = Vec::new();
     let with_links = topologies.iter().filter(|topology| topology.links.is_some()).count();
     for (run, exports) in &runs {
         let logs: Vec<&InspectorLog> =

@@ -1,12 +1,12 @@
 //! What communication and copies cost the step, and what the usual remedies are.
 
 use super::straggler;
-use super::{Draft, is_whole, ms, percent, period, severity};
+use super::{is_whole, ms, percent, period};
+use crate::catalogue::{Finding, Id};
 use crate::model::Metric;
 use crate::report::{CollectiveGroup, Report};
 use crate::stats;
 use crate::units;
-use crate::warning::{Finding, Severity};
 
 /// Departures closer than this are what kernels that end together look like, ns.
 const APART_NS: i64 = 200_000;
@@ -66,15 +66,15 @@ pub fn share(report: &Report) -> Option<Finding> {
         ms(exposed),
         percent(exposed_fraction)
     );
-    let mut draft = Draft::new("exposed-communication", severity(moving), title)
+    let mut finding = Finding::new(Id::ExposedCommunication, title)
         .with("step_ns", step.round() as i64)
         .with("comm_ns", comm.round() as i64)
         .with("exposed_comm_ns", exposed.round() as i64)
         .with("overlap_fraction", overlap)
         .with("comm_count_per_step", count)
-        .costs(moving);
+        .costs(moving, step);
     if let Some(ns) = waiting {
-        draft = draft.with("exposed_wait_ns", ns.round() as i64);
+        finding = finding.with("exposed_wait_ns", ns.round() as i64);
     }
     // Fewer bytes are no advice where they are few already.
     let is_half = |name: &str| {
@@ -97,7 +97,7 @@ pub fn share(report: &Report) -> Option<Finding> {
     } else {
         "Most of it is hidden already: what is left is usually the last bucket or waiting for a late rank; see the table of waits."
     };
-    Some(draft.advice(advice))
+    Some(finding.advice(advice))
 }
 
 /// Many operations that are too small to use the link.
@@ -119,14 +119,14 @@ pub fn tiny_messages(report: &Report) -> Option<Finding> {
         whole_count(per_step),
         period(report).each
     );
-    let draft = Draft::new("tiny-messages", severity(share), title)
+    let finding = Finding::new(Id::TinyMessages, title)
         .with("tiny_calls", tiny_calls)
         .with("sized_calls", sized)
         .with("tiny_limit_bytes", TINY)
         .with("comm_count_per_step", per_step)
-        .costs(share);
+        .costs(share, step);
     Some(
-        draft.advice("Send fewer, larger messages: larger buckets, coalesced or grouped calls (ncclGroupStart/End), flattened parameters."),
+        finding.advice("Send fewer, larger messages: larger buckets, coalesced or grouped calls (ncclGroupStart/End), flattened parameters."),
     )
 }
 
@@ -147,15 +147,15 @@ pub fn end_spread(report: &Report) -> Option<Finding> {
         ms(ns as f64),
         group.count
     );
-    let mut draft = Draft::new("end-spread", Severity::Medium, title)
+    let mut finding = Finding::new(Id::EndSpread, title)
         .with("op", group.op.as_str())
         .with("comm_id", group.comm_id.clone())
         .with("leave_spread_p95_ns", ns)
         .with("transfer_ns", transfer);
     if let Some(residual) = report.ranks.iter().filter_map(|r| r.clock.residual_p50_ns).max() {
-        draft = draft.with("clock_residual_p50_ns", residual);
+        finding = finding.with("clock_residual_p50_ns", residual);
     }
-    Some(draft.advice("Clocks drift or jump (hosts without time synchronisation), or operations were matched that are not the same: look at single steps before trusting the order of arrival."))
+    Some(finding.advice("Clocks drift or jump (hosts without time synchronisation), or operations were matched that are not the same: look at single steps before trusting the order of arrival."))
 }
 
 /// Copies on the device that cost part of the step.
@@ -178,13 +178,13 @@ pub fn copies(report: &Report) -> Option<Finding> {
         percent(exposed / step),
         period.of
     );
-    let draft = Draft::new("dtod-copies", severity(exposed / step), title)
+    let finding = Finding::new(Id::DtodCopies, title)
         .with("dtod_ns", time.round() as i64)
         .with("dtod_exposed_ns", exposed.round() as i64)
         .with("dtod_count", count)
         .with("dtod_bytes", bytes)
-        .costs(exposed / step);
-    Some(draft.advice(
+        .costs(exposed / step, step);
+    Some(finding.advice(
         "With DDP, gradient_as_bucket_view=True saves the copies between gradients and buckets; communication hooks may bring them back.",
     ))
 }
@@ -217,11 +217,11 @@ pub fn idle(report: &Report, late: Option<u32>) -> Option<Finding> {
     // The median of the share, which the headline prints too; the quotient of two medians is another number.
     let share = values.median(Metric::IdleFraction).unwrap_or(idle / step);
     let title = format!("{gpus} {} of the step ({}{range}).", percent(share), ms(idle));
-    let draft = Draft::new("idle", severity(share), title)
+    let finding = Finding::new(Id::Idle, title)
         .with("idle_ns", idle.round() as i64)
         .with("step_ns", step.round() as i64)
-        .costs(share);
-    Some(draft.advice(if straggler::is_pipeline(report) {
+        .costs(share, step);
+    Some(finding.advice(if straggler::is_pipeline(report) {
         "Stages of a pipeline are idle before their first and after their last micro-batch (the bubble): more micro-batches or an interleaved schedule make it smaller. What is idle between them is the host's: data loading, synchronisation, small kernels."
     } else {
         "The host launches too slowly: look at data loading, synchronisation and small kernels (CUDA graphs, torch.compile, fused optimizers)."

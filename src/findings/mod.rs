@@ -4,12 +4,10 @@ mod communication;
 mod shared_gpu;
 mod straggler;
 
-use serde_json::{Map, Value};
-
 use self::straggler::Cause;
+use crate::catalogue::{Finding, Id, Severity};
 use crate::model::Metric;
 use crate::report::Report;
-use crate::warning::{Finding, Severity};
 
 /// All findings of a report, the most important first.
 pub fn find(report: &Report) -> Vec<Finding> {
@@ -41,81 +39,48 @@ pub fn find(report: &Report) -> Vec<Finding> {
 
 /// Reports of different runs, of which no number across ranks means anything: that is said before all else.
 fn captured_apart(report: &Report) -> Option<Finding> {
-    let warning = report.warnings.iter().find(|warning| warning.code == "captured-apart")?;
-    let Draft(mut finding) = Draft::new("captured-apart", Severity::High, warning.message.clone());
-    finding.advice.clone_from(&warning.hint);
-    Some(finding)
+    let warning = report.warnings.iter().find(|warning| warning.code == Id::CapturedApart)?;
+    let finding = Finding::new(Id::CapturedApart, warning.message.clone());
+    Some(Finding { advice: warning.hint.clone(), ..finding })
 }
 
 /// A slow transport is the cause of which exposed communication is the effect: it weighs as much and is said first.
 pub fn weigh_transport(mut finding: Finding, report: &Report) -> Finding {
     let of_step = |metric| report.summary.values.median(metric);
-    let slow = [
-        "transport-below-topology",
-        "socket-transport",
-        "sockets-despite-rdma",
-        "missing-gdrdma",
-        "degraded-nvlink",
-    ];
-    if let (true, Some(comm), Some(exposed)) = (
-        slow.contains(&finding.id.as_str()),
+    let is_slow = matches!(
+        finding.id,
+        Id::TransportBelowTopology
+            | Id::SocketTransport
+            | Id::SocketsDespiteRdma
+            | Id::MissingGdrdma
+            | Id::DegradedNvlink
+    );
+    let (Some(step), Some(comm), Some(exposed)) = (
+        of_step(Metric::StepNs),
         of_step(Metric::CommFraction),
         communication::moving_fraction(report),
-    ) {
-        finding.title = format!(
-            "{} Communication takes {} {}.",
-            finding.title,
-            percent(comm),
-            period(report).of
-        );
-        finding.severity = finding.severity.min(severity(exposed));
-        finding.evidence.insert("cost_of_step".to_owned(), rounded(exposed).into());
+    ) else {
+        return finding;
+    };
+    if !is_slow {
+        return finding;
     }
-    finding
+    finding.title =
+        format!("{} Communication takes {} {}.", finding.title, percent(comm), period(report).of);
+    let weight = finding.severity.min(Severity::of_share(exposed));
+    finding.costs(exposed, step).weighing(weight)
 }
 
 /// The order in which findings are printed: severity, then what spoils the measurement, then cost, causes before effects, then name.
 pub fn sort(list: &mut [Finding]) {
-    let cost = |f: &Finding| f.evidence.get("cost_of_step").and_then(Value::as_f64).unwrap_or(0.0);
-    let spoils = |f: &Finding| ["captured-apart", "shared-gpu"].contains(&f.id.as_str());
-    let effect = |f: &Finding| f.id == "exposed-communication";
+    let cost = |f: &Finding| f.cost_ns.unwrap_or(0);
+    let spoils = |f: &Finding| matches!(f.id, Id::CapturedApart | Id::SharedGpu);
+    let effect = |f: &Finding| f.id == Id::ExposedCommunication;
     list.sort_by(|a, b| {
-        let by_weight = a
-            .severity
-            .cmp(&b.severity)
-            .then(spoils(b).cmp(&spoils(a)))
-            .then(cost(b).total_cmp(&cost(a)));
+        let by_weight =
+            a.severity.cmp(&b.severity).then(spoils(b).cmp(&spoils(a))).then(cost(b).cmp(&cost(a)));
         by_weight.then(effect(a).cmp(&effect(b))).then_with(|| a.id.cmp(&b.id))
     });
-}
-
-/// Six digits of a share say enough; fewer would be rounded twice in print (0.32947 as 33.0 %).
-fn rounded(share: f64) -> f64 {
-    (share * 1e6).round() / 1e6
-}
-
-/// A finding under construction.
-struct Draft(Finding);
-
-impl Draft {
-    fn new(id: &str, severity: Severity, title: String) -> Draft {
-        Draft(Finding { id: id.to_owned(), severity, title, evidence: Map::new(), advice: None })
-    }
-
-    fn with(mut self, name: &str, value: impl Into<Value>) -> Draft {
-        self.0.evidence.insert(name.to_owned(), value.into());
-        self
-    }
-
-    /// The share of the step that it costs at most; findings of one severity are ordered by it.
-    fn costs(self, share: f64) -> Draft {
-        self.with("cost_of_step", rounded(share))
-    }
-
-    fn advice(mut self, text: impl Into<String>) -> Finding {
-        self.0.advice = Some(text.into());
-        self.0
-    }
 }
 
 /// What a figure is of, in words: a step, or the capture where all of it is one window.
@@ -151,13 +116,4 @@ fn ms(ns: f64) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
-}
-
-/// By what a part of the step costs: a tenth is high, a fiftieth medium.
-fn severity(share: f64) -> Severity {
-    match share {
-        s if s >= 0.1 => Severity::High,
-        s if s >= 0.02 => Severity::Medium,
-        _ => Severity::Info,
-    }
 }

@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::Draft;
+use crate::catalogue::{Finding, Id};
 use crate::report::{Report, gpus};
 use crate::units;
-use crate::warning::{Finding, Severity};
 
 /// Several ranks on one GPU: it runs them in turns, so that kernels and steps of each last longer by what the others do.
 pub fn shared_gpu(report: &Report) -> Option<Finding> {
@@ -24,7 +23,7 @@ pub fn shared_gpu(report: &Report) -> Option<Finding> {
         ),
     };
     Some(
-        Draft::new("shared-gpu", Severity::High, format!("{which}: in turns, so that each rank waits for the kernels of others."))
+        Finding::new(Id::SharedGpu, format!("{which}: in turns, so that each rank waits for the kernels of others."))
             .with("gpus", shared.iter().map(|(uuid, _)| Value::from(*uuid)).collect::<Value>())
             .with("ranks", ranks)
             .advice("Give each rank a GPU of its own: torch.cuda.set_device(LOCAL_RANK), or one device in CUDA_VISIBLE_DEVICES of each process."),

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Draft, is_whole, ms, percent, period, severity};
+use super::{is_whole, ms, percent, period};
+use crate::catalogue::{Finding, Id};
 use crate::classify;
 use crate::model::{CommOp, Metric};
 use crate::report::{CollectiveGroup, Kernel, RankReport, RankStep, Report};
 use crate::stats;
 use crate::text;
-use crate::warning::Finding;
 
 /// A rank is named only if this share of all waiting is for it.
 const BLAME: f64 = 0.6;
@@ -206,7 +206,7 @@ impl Straggler {
         };
         let title = format!("{late} {}", self.cause.sentence(self.excess, the_others));
         let ns = |ns: f64| ns.round() as i64;
-        let draft = Draft::new("straggler", severity(share), title)
+        let finding = Finding::new(Id::Straggler, title)
             .with("rank", self.rank)
             .with("last_count", last)
             .with("ordered_count", ordered)
@@ -220,8 +220,8 @@ impl Straggler {
                 },
                 ns(self.excess),
             )
-            .costs(share);
-        Some(draft.advice(self.cause.advice()))
+            .costs(share, step);
+        Some(finding.advice(self.cause.advice()))
     }
 }
 
@@ -295,13 +295,13 @@ pub fn jitter(report: &Report) -> Option<Finding> {
         most.0,
         most.2
     );
-    let draft = Draft::new("arrival-jitter", severity(share), title)
+    let finding = Finding::new(Id::ArrivalJitter, title)
         .with("exposed_wait_ns_per_step", waiting.round() as i64)
         .with("most_often_last_rank", most.1.0)
         .with("last_count", most.0)
         .with("ordered_count", most.2)
-        .costs(share);
-    Some(draft.advice(if pipeline {
+        .costs(share, step);
+    Some(finding.advice(if pipeline {
         "In a pipeline this is the bubble, in which stages wait for each other's sends: more micro-batches, an interleaved schedule, or stages of equal length make it smaller."
     } else {
         "Work varies from step to step on every rank: uneven batches or sequence lengths, host noise, garbage collection at different times."
@@ -356,12 +356,12 @@ pub fn imbalance(report: &Report) -> Option<Finding> {
         ms(least.0),
         ms(mean)
     );
-    let draft = Draft::new("compute-imbalance", severity(gap / step), title)
+    let finding = Finding::new(Id::ComputeImbalance, title)
         .with("slowest_rank", most.1)
         .with("fastest_rank", least.1)
         .with("max_compute_ns", most.0.round() as i64)
         .with("min_compute_ns", least.0.round() as i64)
         .with("mean_compute_ns", mean.round() as i64)
-        .costs(gap / step);
-    Some(draft.advice("Give ranks equal work (samples, tokens, layers); equal work that takes longer on one rank means a slower GPU."))
+        .costs(gap / step, step);
+    Some(finding.advice("Give ranks equal work (samples, tokens, layers); equal work that takes longer on one rank means a slower GPU."))
 }

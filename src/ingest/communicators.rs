@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::hosts::{Fit, may_be_one_host, other_host};
+use crate::catalogue::Id;
 use crate::model::RankTrace;
 use crate::model::nccl_log::{CommKey, CommRank, NcclLog, Process};
 use crate::model::trace::CommInit;
@@ -61,7 +62,7 @@ pub fn learn(traces: &mut [RankTrace], logs: &[&NcclLog]) -> Option<Warning> {
     }
     let (rank, host) = renamed.first()?;
     Some(Warning::new(
-        "nccl-log-host",
+        Id::NcclLogHost,
         format!(
             "The NCCL logs of {} name another host than the reports do (rank {rank}: '{}'); they were taken as theirs, since process and communicator fit nothing else.",
             units::ranks(&renamed.iter().map(|(rank, _)| *rank).collect::<Vec<_>>()),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Error;
+use crate::catalogue::Id;
 use crate::model::{RankSource, RankTrace};
 use crate::units;
 use crate::warning::Warning;
@@ -28,7 +29,7 @@ pub fn missing_ranks(traces: &[RankTrace]) -> Vec<Warning> {
         _ => format!("not among these reports: {}", units::rank_list(&missing)),
     };
     vec![
-        Warning::new("ranks-missing", format!("The run has {world} ranks; {which}."))
+        Warning::new(Id::RanksMissing, format!("The run has {world} ranks; {which}."))
             .with_hint("The slowest rank may be one of them: add their reports."),
     ]
 }
@@ -187,7 +188,7 @@ pub fn captured_apart(mut spans: Vec<CapturedAt<'_>>) -> Option<Warning> {
     let (gap, early, late) = widest?;
     Some(
         Warning::new(
-            "captured-apart",
+            Id::CapturedApart,
             format!(
                 "Rank {} ({}) was captured {:.0} s after rank {} ({}): these are reports of different runs, and what is said across ranks means nothing.",
                 late.rank,

@@ -6,6 +6,7 @@ use std::path::Path;
 use regex::Regex;
 
 use super::nsys::Candidate;
+use crate::catalogue::Id;
 use crate::model::{RankSource, RankTrace};
 use crate::units;
 use crate::warning::Warning;
@@ -148,7 +149,7 @@ fn number_the_rest(numbered: &mut Vec<RankTrace>, mut rest: Vec<RankTrace>) -> V
     }
     vec![
         Warning::new(
-            "rank-by-order",
+            Id::RankByOrder,
             format!("Nothing in the capture says the rank; numbered in order of file, process and device: {}.", units::listed(&given, NAMED)),
         )
         .with_hint("Capture one report for each rank with -o NAME_%q{RANK}, or export with --include-json true, or use --rank-regex."),

@@ -13,6 +13,7 @@ use super::view::{
 };
 use super::waits::{self, AllWaits, WaitTally, tail};
 use super::{counts::Counts, findings, timeline};
+use crate::catalogue::Id;
 use crate::model::CommOp;
 use crate::model::record::{Drops, LogFile, Timing, comm_class};
 use crate::warning::Warning;
@@ -440,7 +441,7 @@ fn shape_warnings(comms: &BTreeMap<&str, Comm<'_>>) -> Vec<Warning> {
         let (n_ranks, nnodes) = comm.shape();
         let nodes = nnodes.map_or_else(|| "unknown nodes".to_owned(), |n| format!("{n} nodes"));
         Warning::new(
-            "communicator-shapes",
+            Id::CommunicatorShapes,
             format!("Records of communicator {id} disagree on its size; most say {n_ranks} ranks on {nodes}, which is used."),
         )
         .with_hint("Logs of several runs may be mixed; inspect them one by one.")

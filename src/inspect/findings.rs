@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::filter::format_time;
 use super::tally::Tally;
 use super::view::{Bin, Communicator, Inspection, Op, Waits};
+use crate::catalogue::{Finding, Id, Severity};
 use crate::model::record::{LogFile, Timing};
 use crate::units;
-use crate::warning::{Finding, Severity, Warning};
+use crate::warning::Warning;
 
 /// Operations behind a statement about a rank, a communicator or a stretch of time.
 const ENOUGH: u64 = 10;
@@ -41,7 +42,7 @@ pub fn log_warnings(logs: &[(LogFile, Tally)]) -> Vec<Warning> {
         (!all.is_empty()).then(|| format!("{}{rest}", named.join(", ")))
     };
     if let Some(list) = files(&|log| log.records == 0, &name) {
-        warnings.push(Warning::new("no-records", format!("No Inspector record in {list}.")).with_hint(
+        warnings.push(Warning::new(Id::NoRecords, format!("No Inspector record in {list}.")).with_hint(
             "An empty log means that nothing was dumped: set NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS. Other files need not be named.",
         ));
     }
@@ -54,7 +55,7 @@ pub fn log_warnings(logs: &[(LogFile, Tally)]) -> Vec<Warning> {
     };
     if let Some(list) = files(&|log| log.bad_lines > 0 && log.records > 0, &show_bad) {
         warnings.push(Warning::new(
-            "bad-lines",
+            Id::BadLines,
             format!("Lines that are no record were left out: {list}."),
         ));
     }
@@ -67,7 +68,7 @@ pub fn log_warnings(logs: &[(LogFile, Tally)]) -> Vec<Warning> {
         )
     }) {
         warnings.push(Warning::new(
-            "torn-file",
+            Id::TornFile,
             format!("Reading ended early: {list}. What stands before counts."),
         ));
     }
@@ -79,7 +80,7 @@ pub fn log_warnings(logs: &[(LogFile, Tally)]) -> Vec<Warning> {
         let list: Vec<String> =
             unknown.iter().map(|(name, count)| format!("{name} ({count})")).collect();
         warnings.push(Warning::new(
-            "unknown-operations",
+            Id::UnknownOperations,
             format!("Operations of unknown kind have no bandwidth: {}.", units::listed(&list, 10)),
         ));
     }
@@ -88,13 +89,13 @@ pub fn log_warnings(logs: &[(LogFile, Tally)]) -> Vec<Warning> {
     if impossible > 0 {
         let ids =
             distinct(origins().filter(|o| o.impossible > 0).map(|o| o.origin.comm_id.as_str()));
-        warnings.push(Warning::new("times-of-others", format!("{impossible} records of {ids} give a time longer than from their start to their writing: it belongs to another operation and is not used."))
+        warnings.push(Warning::new(Id::TimesOfOthers, format!("{impossible} records of {ids} give a time longer than from their start to their writing: it belongs to another operation and is not used."))
             .with_hint("Times of a communicator that mixes send/recv with collectives can be wrong; compare with a trace (report --inspector)."));
     }
     let unseen: u64 = origins().map(|o| o.without_channels).sum();
     if unseen > 0 {
         let stamped: u64 = origins().map(|o| o.stamped).sum();
-        warnings.push(Warning::new("channels-unseen", format!("{unseen} of {stamped} verbose records have no stamp on any channel: the work ran on other channels than the plugin looked at.")));
+        warnings.push(Warning::new(Id::ChannelsUnseen, format!("{unseen} of {stamped} verbose records have no stamp on any channel: the work ran on other channels than the plugin looked at.")));
     }
     warnings
 }
@@ -114,7 +115,7 @@ pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
     let negative = sum(&|op| op.sizes_corrected);
     if negative > 0 {
         warnings.push(Warning::new(
-            "negative-sizes",
+            Id::NegativeSizes,
             format!(
                 "{negative} records give a size of 2^64 - n bytes (1-byte data types); n is used, and the bandwidth that they log is not."
             ),
@@ -123,7 +124,7 @@ pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
     let without = sum(&|op| op.without_time);
     if without > 0 {
         warnings.push(Warning::new(
-            "zero-times",
+            Id::ZeroTimes,
             format!("{without} records give no time, a time of 0 or an impossible one; they are in no time and no bandwidth."),
         ));
     }
@@ -135,7 +136,7 @@ pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
     if host_timed > 0 {
         warnings.push(
             Warning::new(
-                "host-timing",
+                Id::HostTiming,
                 format!("{host_timed} of {} times were taken on the host, which is late when the proxy thread is busy.", view.operations),
             )
             .with_hint("NCCL_INSPECTOR_REQUIRE_KERNEL_TIMING=1 (default since 2.30) leaves them out."),
@@ -146,13 +147,13 @@ pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
         view.communicators.iter().filter(|c| c.ranks_missing_count > 0).collect();
     if let Some(first) = partial.first() {
         let ranks = units::ranks(&first.ranks_missing);
-        warnings.push(Warning::new("missing-ranks", format!("{} of {} communicators lack ranks, {} for example {ranks}: no wait is known there.", partial.len(), view.communicators.len(), first.comm_id))
+        warnings.push(Warning::new(Id::MissingRanks, format!("{} of {} communicators lack ranks, {} for example {ranks}: no wait is known there.", partial.len(), view.communicators.len(), first.comm_id))
             .with_hint("Give the logs of all ranks. A rank that ends right after its last operation can lose its log: sleep longer than the dump interval first."));
     }
     if view.compared_one_in > 1 {
         warnings.push(
             Warning::new(
-                "sampled",
+                Id::Sampled,
                 format!(
                     "Transfers, waits, the timeline and CSV rest on one operation in {}; counts, times and bandwidths rest on all.",
                     view.compared_one_in
@@ -163,7 +164,7 @@ pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
     }
     if view.seen.repeated > 0 {
         warnings.push(Warning::new(
-            "repeated-records",
+            Id::RepeatedRecords,
             format!(
                 "{} records repeat a sequence number of their rank; the earlier one is compared, all are in the distributions.",
                 view.seen.repeated
@@ -173,7 +174,7 @@ pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
     if !view.prometheus.is_empty() {
         warnings.push(
             Warning::new(
-                "prometheus-summaries",
+                Id::PrometheusSummaries,
                 format!(
                     "{} rows of the Prometheus mode are summaries of an interval or the last operation; nothing is recomputed from them.",
                     view.prometheus.len()
@@ -212,7 +213,7 @@ fn missing(view: &Inspection) -> Vec<Warning> {
         };
         warnings.push(
             Warning::new(
-                "sequence-gaps",
+                Id::SequenceGaps,
                 format!("{total} sequence numbers are missing between those logged, on {} communicators.", gaps.len()),
             )
             .with_hint(why),
@@ -221,18 +222,11 @@ fn missing(view: &Inspection) -> Vec<Warning> {
     let dropped =
         view.communicators.iter().filter_map(|c| c.dropped).fold(0_u64, u64::saturating_add);
     if dropped > 0 {
-        warnings.push(Warning::new("drops", format!("Inspector says that it dropped {dropped} records.")).with_hint(
+        warnings.push(Warning::new(Id::Drops, format!("Inspector says that it dropped {dropped} records.")).with_hint(
             "Dump more often (NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS) or keep more (NCCL_INSPECTOR_DUMP_COLL_RING_SIZE, ..._P2P_RING_SIZE).",
         ));
     }
     warnings
-}
-
-fn evidence(facts: Value) -> Map<String, Value> {
-    match facts {
-        Value::Object(map) => map,
-        _ => Map::new(),
-    }
 }
 
 /// What is slow, the worst first.
@@ -264,23 +258,28 @@ fn slow_processes(view: &Inspection) -> Vec<Finding> {
             continue;
         }
         let pid = process.pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
-        findings.push(Finding {
-            id: "slow-rank".to_owned(),
-            severity: if waited > WAIT_MATTERS * time { Severity::High } else { Severity::Info },
-            title: format!(
-                "Rank {} on {}{pid} arrived last in {} of {} operations whose order is clear; waiting is {:.0} % of the time in operations.",
-                process.rank,
-                process.hostname,
-                waits.last_count,
-                waits.ordered_count,
-                100.0 * waited / time
-            ),
-            evidence: evidence(json!({
-                "hostname": process.hostname, "pid": process.pid, "rank": process.rank, "last_count": waits.last_count,
-                "last_expected": expected, "ordered_count": waits.ordered_count, "wait_us_of_all_ranks": waited, "time_us_of_all_ranks": time,
-            })),
-            advice: Some("Look at what this rank does before its collectives: input, CPU load, clocks of its GPU, more work than the others.".to_owned()),
-        });
+        let title = format!(
+            "Rank {} on {}{pid} arrived last in {} of {} operations whose order is clear; waiting is {:.0} % of the time in operations.",
+            process.rank,
+            process.hostname,
+            waits.last_count,
+            waits.ordered_count,
+            100.0 * waited / time
+        );
+        let matters = waited > WAIT_MATTERS * time;
+        findings.push(
+            Finding::new(Id::SlowRank, title)
+                .weighing(if matters { Severity::High } else { Severity::Info })
+                .with("hostname", json!(process.hostname))
+                .with("pid", json!(process.pid))
+                .with("rank", json!(process.rank))
+                .with("last_count", waits.last_count)
+                .with("last_expected", expected)
+                .with("ordered_count", waits.ordered_count)
+                .with("wait_us_of_all_ranks", waited)
+                .with("time_us_of_all_ranks", time)
+                .advice("Look at what this rank does before its collectives: input, CPU load, clocks of its GPU, more work than the others."),
+        );
     }
     findings
 }
@@ -314,22 +313,23 @@ fn slow_communicators(view: &Inspection) -> Vec<Finding> {
                 .name
                 .as_deref()
                 .map_or_else(|| comm.comm_id.clone(), |n| format!("{} ({n})", comm.comm_id));
-            let finding = Finding {
-                id: "slow-communicator".to_owned(),
-                severity: Severity::Medium,
-                title: format!(
-                    "Communicator {label} runs {name} of {bytes} bytes at {speed:.1} GB/s, {} others of its kind at {usual:.1} GB/s.",
-                    others.len()
-                ),
-                evidence: evidence(json!({
-                    "comm_id": comm.comm_id, "class": class, "n_ranks": n_ranks, "op": name, "bytes": bytes, "compared": op.compared,
-                    "transfer_busbw_gbs": speed, "others_busbw_gbs": usual, "hosts": comm.hosts,
-                })),
-                advice: Some(
-                    "Compare the links and hosts of this communicator with those of the others."
-                        .to_owned(),
-                ),
-            };
+            let title = format!(
+                "Communicator {label} runs {name} of {bytes} bytes at {speed:.1} GB/s, {} others of its kind at {usual:.1} GB/s.",
+                others.len()
+            );
+            let finding = Finding::new(Id::SlowCommunicator, title)
+                .with("comm_id", comm.comm_id.as_str())
+                .with("class", json!(class))
+                .with("n_ranks", n_ranks)
+                .with("op", json!(name))
+                .with("bytes", bytes)
+                .with("compared", op.compared)
+                .with("transfer_busbw_gbs", *speed)
+                .with("others_busbw_gbs", usual)
+                .with("hosts", json!(comm.hosts))
+                .advice(
+                    "Compare the links and hosts of this communicator with those of the others.",
+                );
             match worst.get(comm.comm_id.as_str()) {
                 Some((known, _)) if *known <= share => {}
                 _ => {
@@ -358,21 +358,21 @@ fn slow_stretch(view: &Inspection) -> Option<Finding> {
     let speed = worst.iter().map(|bin| bin.time_us * bin.relative_speed).sum::<f64>() / time;
     let operations: u64 = worst.iter().map(|bin| bin.operations).sum();
     let end = last.start_us.saturating_add(view.timeline.bin_us);
-    Some(Finding {
-        id: "slow-stretch".to_owned(),
-        severity: Severity::Medium,
-        title: format!(
-            "From {} to {} UTC operations ran at {:.0} % of their usual speed.",
-            format_time(first.start_us),
-            format_time(end),
-            100.0 * speed
-        ),
-        evidence: evidence(
-            json!({ "start_us": first.start_us, "end_us": end, "operations": operations, "time_us": time, "relative_speed": speed }),
-        ),
-        advice: Some(
-            "Look for other traffic on the network or other work on the hosts at that time."
-                .to_owned(),
-        ),
-    })
+    let title = format!(
+        "From {} to {} UTC operations ran at {:.0} % of their usual speed.",
+        format_time(first.start_us),
+        format_time(end),
+        100.0 * speed
+    );
+    Some(
+        Finding::new(Id::SlowStretch, title)
+            .with("start_us", first.start_us)
+            .with("end_us", end)
+            .with("operations", operations)
+            .with("time_us", time)
+            .with("relative_speed", speed)
+            .advice(
+                "Look for other traffic on the network or other work on the hosts at that time.",
+            ),
+    )
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::tally::Tally;
+use crate::catalogue::Id;
 use crate::model::record::LogFile;
 use crate::warning::Warning;
 
@@ -68,7 +69,7 @@ pub fn find(logs: &[(LogFile, Tally)]) -> Repeats {
     for ((here, there), records) in copies {
         repeats.warnings.push(
             Warning::new(
-                "repeated-file",
+                Id::RepeatedFile,
                 format!(
                     "{} repeats records of {} ({records} compared): they count once.",
                     name(here),
@@ -86,7 +87,7 @@ pub fn find(logs: &[(LogFile, Tally)]) -> Repeats {
         };
         repeats.warnings.push(
             Warning::new(
-                "same-rank-twice",
+                Id::SameRankTwice,
                 format!("{} and {}{more} hold different records for the same rank of the same communicator.", name(a), name(b)),
             )
             .with_hint("If they are two runs, inspect them one by one, or one --against the other."),
@@ -149,7 +150,7 @@ fn reused_pids(logs: &[(LogFile, Tally)], repeats: &Repeats) -> Vec<Warning> {
     reused
         .map(|((host, pid), files)| {
             let names: Vec<&str> = files.into_values().collect();
-            Warning::new("pid-twice", format!("pid {pid} on {host} wrote {}: taken as {} processes.", crate::units::listed(&names, 3), names.len()))
+            Warning::new(Id::PidTwice, format!("pid {pid} on {host} wrote {}: taken as {} processes.", crate::units::listed(&names, 3), names.len()))
                 .with_hint("A restarted job can get the same pid; inspect the runs one by one if these are two.")
         })
         .collect()

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::catalogue::Id;
 use crate::model::CommOp;
 use crate::units;
 use crate::warning::Warning;
@@ -90,7 +91,7 @@ fn warning(
     };
     Some(
         Warning::new(
-            "rank-stops-early",
+            Id::RankStopsEarly,
             format!(
                 "{} of communicator {comm} {stop} early: {first} last {} is number {} ({} logged), that of the others {usual} ({logged} logged): {} behind.",
                 crate::text::capitalised(&units::ranks(&numbers)),

@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::against::Against;
 use super::operations::Operations;
+use crate::catalogue::Finding;
 use crate::model::record::{LogFile, PrometheusRow};
-use crate::warning::{Finding, Warning};
+use crate::warning::Warning;
 
 /// Name and version of the JSON document.
 pub const SCHEMA: &str = "nsysnccl.inspect/1";

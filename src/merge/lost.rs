@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::collect::{Collected, Kind};
 use super::pair::RankKernels;
+use crate::catalogue::Id;
 use crate::units;
 use crate::warning::Warning;
 
@@ -74,7 +75,7 @@ pub fn warning(ranks: &[RankKernels], owned: &[Vec<usize>], logs: &Collected) ->
     };
     (!named.is_empty()).then(|| {
         Warning::new(
-            "inspector-lost",
+            Id::InspectorLost,
             format!(
                 "Only {} were logged{more}: the numbers of the records have gaps.",
                 named.join(", and ")

@@ -28,6 +28,7 @@ pub use self::collect::LoggedOp;
 use self::clock::Clock;
 use self::collect::Collected;
 use self::pair::{Found, Pair, RankKernels};
+use crate::catalogue::Id;
 use crate::collectives::events::{BytesSource, Event};
 use crate::model::record::busbw_gbs;
 use crate::report::{CommTrust, InspectorMerge, InspectorPair, InspectorRank, LoggedWindow};
@@ -179,7 +180,7 @@ fn missing(rank: &RankKernels, logs: &Collected) -> Warning {
         }
         None => "its log is not among the files, or nothing was written".to_owned(),
     };
-    Warning::new("inspector-rank-missing", format!("No Inspector record of rank {} (process {}{host}): {why}.", rank.rank, rank.pid))
+    Warning::new(Id::InspectorRankMissing, format!("No Inspector record of rank {} (process {}{host}): {why}.", rank.rank, rank.pid))
         .with_hint("Give the folder with all logs; the process must live longer than the dump interval after its last operation.")
 }
 
@@ -188,7 +189,7 @@ fn hosts(other_hosts: &[(u32, String)]) -> Option<Warning> {
     let (rank, name) = other_hosts.first()?;
     let ranks: Vec<u32> = other_hosts.iter().map(|(rank, _)| *rank).collect();
     Some(Warning::new(
-        "inspector-host",
+        Id::InspectorHost,
         format!(
             "The Inspector logs of {} name another host than the reports do (rank {rank}: '{}'); they were taken as theirs, since process and communicator fit nothing else.",
             units::ranks(&ranks),
@@ -201,7 +202,7 @@ fn clock_warning(rank: u32, shift_us: f64) -> Warning {
     let by = units::time((shift_us.abs() * 1e3) as i64);
     let way = if shift_us < 0.0 { "behind" } else { "ahead of" };
     Warning::new(
-        "inspector-clock",
+        Id::InspectorClock,
         format!("The clock of Inspector's log of rank {rank} is about {by} {way} the trace's: kernels and records were paired by number, size and duration, and their times shifted."),
     )
     .with_hint("Was the log written in this run? A clock that was set in between explains it, too.")
@@ -230,7 +231,7 @@ fn losses(
         let one = |(comm, n): (&str, u64)| {
             let records = if n == 1 { "record" } else { "records" };
             Warning::new(
-                "inspector-dropped",
+                Id::InspectorDropped,
                 format!(
                     "Inspector dropped {} {records} of communicator {comm} on rank {} in dumps that overlap the capture (its own count).",
                     units::count(n),
@@ -249,7 +250,7 @@ fn repeated(logs: &Collected) -> Option<Warning> {
     let (records, was) = if n == 1 { ("record", "was") } else { ("records", "were") };
     (n > 0).then(|| {
         Warning::new(
-            "inspector-repeated",
+            Id::InspectorRepeated,
             format!(
                 "{} {records} stood in the logs more than once with the same number of the same communicator and {was} left out.",
                 units::count(n)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::collect::{Collected, LoggedOp};
 use super::pair::Pair;
+use crate::catalogue::Id;
 use crate::collectives::events::Event;
 use crate::report::{CommTrust, DeltaUs};
 use crate::stats;
@@ -83,7 +84,7 @@ pub fn warnings(trust: &[CommTrust]) -> Vec<Warning> {
                 n => format!(" {} of these were timed by the host, not by the GPU.", units::count(n)),
             };
             Warning::new(
-                "inspector-times-differ",
+                Id::InspectorTimesDiffer,
                 format!(
                     "Inspector's times on communicator {} are not those of the kernels: {} of {} pairs differ by more than 10 µs and 5 %{how_far}.{by_host} The pairs are kept; no bandwidth is computed from these times.",
                     t.comm_id,

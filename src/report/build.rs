@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::analysis::{kernels::KernelTimes, run, strip};
+use crate::catalogue::{Finding, Id};
 use crate::classify::doubt;
 use crate::collectives::{self, events::Event, groups};
 use crate::findings;
@@ -13,7 +14,7 @@ use crate::run::{RankRun, Run, measure};
 use crate::stats;
 use crate::steps::coverage::Coverage;
 use crate::transport::Facts;
-use crate::warning::{Finding, Warning};
+use crate::warning::Warning;
 
 /// The report of a run. Every number in it is final.
 pub fn of(run: &Run) -> Report {
@@ -181,7 +182,7 @@ fn warnings(run: &Run, ranks: &[RankReport], facts: Option<&Facts>) -> Vec<Warni
     if let Some(first) = run.steps.steps.first().filter(|s| s.outlier && !s.counted) {
         list.push(
             Warning::new(
-                "first-step-left-out",
+                Id::FirstStepLeftOut,
                 format!(
                     "The first captured step, '{}', is an outlier and is left out of summaries.",
                     first.name
@@ -204,7 +205,7 @@ fn warnings(run: &Run, ranks: &[RankReport], facts: Option<&Facts>) -> Vec<Warni
 }
 
 fn unusable_warning(error: &Error) -> Warning {
-    let warning = Warning::new("input-unusable", format!("Left out: {error}."));
+    let warning = Warning::new(Id::InputUnusable, format!("Left out: {error}."));
     match &error.hint {
         Some(hint) => warning.with_hint(hint),
         None => warning,
@@ -229,7 +230,7 @@ fn graph_warning(traces: &[&RankTrace], ranks: &[RankReport]) -> Option<Warning>
         steps.filter(|s| s.values.int(Metric::UnclassifiedNs).is_some_and(|ns| ns > 0)).count();
     (with_graphs > 0).then(|| {
         Warning::new(
-            "graph-level-trace",
+            Id::GraphLevelTrace,
             format!(
                 "CUDA graphs were captured as one row each in {with_graphs} step(s): what runs inside them is unknown, so communication numbers are lower bounds and ratios are not given."
             ),

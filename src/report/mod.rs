@@ -12,10 +12,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::catalogue::Finding;
 use crate::model::metric::{Summary, Values};
 use crate::model::{Ns, Span};
 use crate::steps::{StepSource, WindowKind};
-use crate::warning::{Finding, Warning};
+use crate::warning::Warning;
 
 /// Name and version of the JSON document.
 pub const SCHEMA: &str = "nsysnccl.report/1";

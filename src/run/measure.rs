@@ -2,6 +2,7 @@
 
 use super::Options;
 use crate::analysis::{kernels::KernelTimes, run, step_metrics};
+use crate::catalogue::Id;
 use crate::collectives::events::{self, Event, Launches};
 use crate::model::{RankTrace, Span, Values};
 use crate::report::RankStep;
@@ -44,7 +45,7 @@ pub fn measure(
     if selection.set_aside > 0 {
         warnings.push(
             Warning::new(
-                "steps-on-several-threads",
+                Id::StepsOnSeveralThreads,
                 format!(
                     "Rank {}: {} on {} set aside; the thread whose ranges launch most of the GPU work counts.",
                     trace.rank,
@@ -87,7 +88,7 @@ fn step_warnings(trace: &RankTrace, steps: &[Step], values: &[Values]) -> Vec<Wa
         };
         list.push(
             Warning::new(
-                "step-without-window",
+                Id::StepWithoutWindow,
                 format!("Rank {}: '{}'{more} {was} no window: {reason}.", trace.rank, first.name),
             )
             .in_report(&trace.report),
@@ -96,7 +97,7 @@ fn step_warnings(trace: &RankTrace, steps: &[Step], values: &[Values]) -> Vec<Wa
     if let Some(i) = values.iter().position(|v| !step_metrics::identity_holds(v)) {
         list.push(
             Warning::new(
-                "identity",
+                Id::Identity,
                 format!(
                     "Rank {}: the parts of '{}' do not add up to it.",
                     trace.rank, steps[i].name

@@ -16,6 +16,7 @@ use rayon::prelude::*;
 
 use crate::Result;
 use crate::analysis::run::{self, RunSteps};
+use crate::catalogue::Id;
 use crate::classify::Family;
 use crate::collectives::analyse::{self, Across};
 use crate::collectives::events::{Event, Launches};
@@ -229,7 +230,7 @@ pub fn with_steps(
     for Candidate { trace, .. } in without {
         warnings.push(
             Warning::new(
-                "process-without-steps",
+                Id::ProcessWithoutSteps,
                 format!(
                     "Process {} (device {}) ran GPU work but has no step ranges, although others have: left out.",
                     trace.pid, trace.device
@@ -247,7 +248,7 @@ fn idle_comm_regex(traces: &[RankTrace], options: &Options) -> Option<Warning> {
     let is_used = |trace: &RankTrace| trace.families.values().any(|f| *f == Family::User.label());
     (!traces.iter().any(is_used)).then(|| {
         Warning::new(
-            "comm-regex-unused",
+            Id::CommRegexUnused,
             format!("--comm-regex '{pattern}' changes nothing: it matches no kernel that is not known to be communication anyway."),
         )
         .with_hint("Give a part of a kernel's name as the table of kernels lists them.")

@@ -12,6 +12,7 @@ use super::window::{self, Window};
 use super::{
     Chosen, StepChoice, StepKind, StepRule, StepSource, WindowKind, select::DEFAULT_PATTERN,
 };
+use crate::catalogue::Id;
 use crate::model::{Ns, Range, RankTrace, Span};
 use crate::text::{shell_quote, shorten};
 use crate::units;
@@ -274,7 +275,7 @@ fn measure_period(rank: &RankTrace, what: &Chosen) -> Measured {
 /// A range is only a part of what recurs with it: that is a guess, and said.
 fn periods(pattern: &str) -> Warning {
     Warning::new(
-        "steps-are-periods",
+        Id::StepsArePeriods,
         format!("Ranges that match {pattern} cover only a part of the GPU work and recur with the rest of it between them, so a step is taken to be the period from the work of one to that of the next; the last range only ends a step."),
     )
     .with_hint("--window gpu takes what the ranges themselves launch, --step REGEX other ranges.")
@@ -295,7 +296,7 @@ fn uncovered(ranks: &[RankTrace], list: &[Candidate]) -> Warning {
     };
     let named: Vec<String> = frequent.iter().take(NAMED).map(one).collect();
     Warning::new(
-        "steps-uncovered",
+        Id::StepsUncovered,
         format!(
             "No NVTX range covers half of the GPU work as a step, so the whole capture is one window. The most frequent ranges, with the share of GPU work in their windows: {}.",
             named.join(", ")
@@ -310,7 +311,7 @@ fn ranges_elsewhere(seen: &Seen) -> Option<Warning> {
     if usual.is_empty() {
         return None;
     }
-    Some(Warning::new("steps-of-another-process", format!("{}.", whose(&usual))).with_hint(
+    Some(Warning::new(Id::StepsOfAnotherProcess, format!("{}.", whose(&usual))).with_hint(
         "Annotate the steps in the processes that launch the GPU work, or use --step-kernel REGEX.",
     ))
 }

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::{Facts, Route};
+use crate::catalogue::{Finding, Id, Severity};
 use crate::model::nccl_log::Transport;
 use crate::model::topology::PathClass;
 use crate::units;
-use crate::warning::{Finding, Severity};
 
 /// Pairs that evidence lists; the rest is counted.
 const LISTED: usize = 8;
@@ -76,39 +76,29 @@ impl Facts<'_> {
         let in_topology =
             || self.topology.iter().flat_map(|t| t.nic_paths.keys()).map(|(_, nic)| nic.clone());
         let cards: BTreeSet<String> = in_log().chain(in_topology()).collect();
-        let mut evidence = routes_evidence(&routes);
         let culprits =
             settings.found(&["NCCL_IB_DISABLE", "NCCL_NET", "NCCL_IB_HCA", "NCCL_NET_PLUGIN"]);
-        add_settings(&mut evidence, &culprits);
         if cards.is_empty() {
-            evidence.insert("network".to_owned(), json!(first.process.network));
-            return Some(Finding {
-                id: "socket-transport".to_owned(),
-                severity: Severity::Medium,
-                title: "Hosts exchange data through TCP sockets: NCCL found no InfiniBand or RoCE device.".to_owned(),
-                evidence,
-                advice: Some(
-                    "If the machines have such cards, make them visible to the processes (drivers, libibverbs, container devices) and look at the NET/IB lines of NCCL_DEBUG_SUBSYS=INIT,NET."
-                        .to_owned(),
-                ),
-            });
+            let title =
+                "Hosts exchange data through TCP sockets: NCCL found no InfiniBand or RoCE device.";
+            let finding = Finding::new(Id::SocketTransport, title)
+                .weighing(Severity::Medium)
+                .with("network", json!(first.process.network))
+                .advice("If the machines have such cards, make them visible to the processes (drivers, libibverbs, container devices) and look at the NET/IB lines of NCCL_DEBUG_SUBSYS=INIT,NET.");
+            return Some(with_settings(with_routes(finding, &routes), &culprits));
         }
-        evidence.insert("cards".to_owned(), json!(cards));
         let advice = match culprits.first() {
             Some(setting) => format!("Remove {} ({}).", setting.text(), setting.found_in),
             None => "Run with NCCL_DEBUG_SUBSYS=INIT,NET and look at why NET/IB is not chosen."
                 .to_owned(),
         };
-        Some(Finding {
-            id: "sockets-despite-rdma".to_owned(),
-            severity: Severity::High,
-            title: format!(
-                "Hosts exchange data through TCP sockets although they have network cards for RDMA ({}).",
-                list(&cards)
-            ),
-            evidence,
-            advice: Some(advice),
-        })
+        let title = format!(
+            "Hosts exchange data through TCP sockets although they have network cards for RDMA ({}).",
+            list(&cards)
+        );
+        let finding =
+            Finding::new(Id::SocketsDespiteRdma, title).with("cards", json!(cards)).advice(advice);
+        Some(with_settings(with_routes(finding, &routes), &culprits))
     }
 
     /// Networks other than sockets where GPU and card do not exchange data directly.
@@ -136,16 +126,8 @@ impl Facts<'_> {
         }
         let missing: BTreeSet<String> =
             cards.iter().filter(|(_, direct)| !**direct).map(|(name, _)| name.clone()).collect();
-        let mut evidence = routes_evidence(&without);
-        evidence.insert("cards_without_gdrdma".to_owned(), json!(missing));
-        evidence.insert("cards_with_gdrdma".to_owned(), json!(cards.len() - missing.len()));
-        evidence.insert(
-            "topology".to_owned(),
-            json!(paths.iter().map(|path| path.label()).collect::<Vec<_>>()),
-        );
         let culprits =
             settings.found(&["NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ", "NCCL_IB_GDR_LEVEL"]);
-        add_settings(&mut evidence, &culprits);
         // By default NCCL uses it up to PXB, so across a host bridge its absence is no fault.
         let too_far = !paths.is_empty() && paths.iter().all(|path| !path.is_peer());
         let advice = match culprits.first() {
@@ -156,16 +138,18 @@ impl Facts<'_> {
             }
             None => "Load nvidia-peermem (or use a kernel with DMA-BUF) on every host, and check that PCIe ACS is off.".to_owned(),
         };
-        Some(Finding {
-            id: "missing-gdrdma".to_owned(),
-            severity: if too_far { Severity::Info } else { Severity::Medium },
-            title: format!(
-                "Data to and from the network takes the way through host memory: no GPU Direct RDMA on {}.",
-                list(&missing)
-            ),
-            evidence,
-            advice: Some(advice),
-        })
+        let title = format!(
+            "Data to and from the network takes the way through host memory: no GPU Direct RDMA on {}.",
+            list(&missing)
+        );
+        let paths: Vec<_> = paths.iter().map(|path| path.label()).collect();
+        let finding = Finding::new(Id::MissingGdrdma, title)
+            .weighing(if too_far { Severity::Info } else { Severity::Medium })
+            .with("cards_without_gdrdma", json!(missing))
+            .with("cards_with_gdrdma", cards.len() - missing.len())
+            .with("topology", paths)
+            .advice(advice);
+        Some(with_settings(with_routes(finding, &without), &culprits))
     }
 
     /// GPUs that use a card across a host bridge although another card is nearer.
@@ -205,20 +189,13 @@ impl Facts<'_> {
             &(u32, String),
             &(PathClass, String, PathClass),
         )| json!({ "gpu": gpu, "card": card, "path": path.label(), "nearest": near, "nearest_path": near_path.label() });
-        let mut evidence = Map::new();
-        evidence.insert("used".to_owned(), used.iter().take(LISTED).map(row).collect());
-        not_listed(&mut evidence, used.len());
-        Some(Finding {
-            id: "distant-network-card".to_owned(),
-            severity: Severity::Medium,
-            title: "GPUs use a network card across a host bridge although another card is nearer."
-                .to_owned(),
-            evidence,
-            advice: Some(
-                "Check NCCL_IB_HCA and NCCL_CROSS_NIC, and that the process sees the near cards."
-                    .to_owned(),
-            ),
-        })
+        let title = "GPUs use a network card across a host bridge although another card is nearer.";
+        let finding = Finding::new(Id::DistantNetworkCard, title)
+            .with("used", used.iter().take(LISTED).map(row).collect::<Vec<_>>())
+            .advice(
+                "Check NCCL_IB_HCA and NCCL_CROSS_NIC, and that the process sees the near cards.",
+            );
+        Some(with_not_listed(finding, used.len()))
     }
 
     /// A machine whose GPUs are all linked by NVLink, some of them by fewer links.
@@ -252,21 +229,15 @@ impl Facts<'_> {
             .map(|((a, b), n)| format!("GPU{a}-GPU{b} NV{n}"))
             .collect();
         let who = if weak.is_empty() { list(&pairs) } else { list(&weak) };
-        let mut evidence = Map::new();
-        evidence.insert("topology".to_owned(), json!(topology.path));
-        evidence.insert("pairs".to_owned(), json!(pairs.iter().take(LISTED).collect::<Vec<_>>()));
-        not_listed(&mut evidence, pairs.len());
-        evidence.insert("full_links".to_owned(), json!(most));
-        Some(Finding {
-            id: "degraded-nvlink".to_owned(),
-            severity: Severity::High,
-            title: format!("NVLinks are missing at {who}: NV{least} where other pairs of this machine have NV{most}."),
-            evidence,
-            advice: Some(
-                "Every ring runs at the pace of its slowest link. Look at: nvidia-smi nvlink -s and nvidia-smi nvlink -e on that GPU."
-                    .to_owned(),
-            ),
-        })
+        let title = format!(
+            "NVLinks are missing at {who}: NV{least} where other pairs of this machine have NV{most}."
+        );
+        let finding = Finding::new(Id::DegradedNvlink, title)
+            .with("topology", json!(topology.path))
+            .with("pairs", json!(pairs.iter().take(LISTED).collect::<Vec<_>>()))
+            .with("full_links", most)
+            .advice("Every ring runs at the pace of its slowest link. Look at: nvidia-smi nvlink -s and nvidia-smi nvlink -e on that GPU.");
+        Some(with_not_listed(finding, pairs.len()))
     }
 
     /// Ranks of one communicator that disagree about the number of channels.
@@ -286,21 +257,18 @@ impl Facts<'_> {
                 .iter()
                 .map(|(count, ranks)| format!("{count} on {}", plural(ranks.len(), "rank")))
                 .collect();
-            let mut evidence = Map::new();
-            evidence.insert("comm_id".to_owned(), json!(key.id()));
+            let title = format!(
+                "Ranks of one communicator have different numbers of channels: {}.",
+                units::listed(&counts, LISTED)
+            );
+            let mut finding = Finding::new(Id::ChannelCountDiffers, title)
+                .with("comm_id", key.id())
+                .advice("Give all ranks the same NCCL settings (NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS, NCCL_MAX_CTAS) and the same NCCL version.");
             for (count, ranks) in &by_count {
-                evidence.insert(
-                    format!("ranks_with_{count}_channels"),
-                    json!(ranks.iter().take(LISTED).collect::<Vec<_>>()),
-                );
+                let ranks: Vec<_> = ranks.iter().take(LISTED).collect();
+                finding = finding.with(&format!("ranks_with_{count}_channels"), json!(ranks));
             }
-            out.push(Finding {
-                id: "channel-count-differs".to_owned(),
-                severity: Severity::Medium,
-                title: format!("Ranks of one communicator have different numbers of channels: {}.", units::listed(&counts, LISTED)),
-                evidence,
-                advice: Some("Give all ranks the same NCCL settings (NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS, NCCL_MAX_CTAS) and the same NCCL version.".to_owned()),
-            });
+            out.push(finding);
         }
         out
     }
@@ -325,27 +293,16 @@ fn below_topology(
         }
         None => "they run on one host".to_owned(),
     };
-    let mut evidence = routes_evidence(routes);
-    if let Some(path) = path {
-        evidence.insert("topology".to_owned(), json!(path.label()));
-        evidence.insert("topology_file".to_owned(), json!(facts.topology.map(|t| &t.path)));
-    }
     let nvlink = routes
         .iter()
         .filter_map(|r| r.process.nvlink_gbs)
         .fold(None, |most: Option<f64>, gbs| Some(most.map_or(gbs, |m| m.max(gbs))));
-    if let Some(gbs) = nvlink {
-        evidence.insert("nvlink_in_nccl_topology_gbs".to_owned(), json!(gbs));
-    }
     let refused: BTreeSet<&str> = routes
         .iter()
         .filter_map(|r| facts.topology?.peer_access.get(&(r.src_gpu?, r.dst_gpu?)))
         .map(String::as_str)
         .filter(|status| *status != "OK")
         .collect();
-    if !refused.is_empty() {
-        evidence.insert("peer_access".to_owned(), json!(refused));
-    }
     let mut names = vec!["NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL"];
     if label.starts_with("NET/") {
         // Ranks that call themselves different hosts do not even try.
@@ -353,14 +310,10 @@ fn below_topology(
         names.push("NCCL_SHM_DISABLE");
     }
     let culprits = settings.found(&names);
-    add_settings(&mut evidence, &culprits);
     let nodes = routes
         .iter()
         .filter_map(|r| r.comm.and_then(|key| facts.members.get(&(key, r.src))?.comm.nodes))
         .max();
-    if let Some(nodes) = nodes.filter(|n| *n > 1) {
-        evidence.insert("nodes_that_nccl_sees".to_owned(), json!(nodes));
-    }
     let cause = match culprits.first() {
         Some(setting) if setting.name == "NCCL_P2P_DISABLE" => {
             " P2P is disabled (NCCL_P2P_DISABLE).".to_owned()
@@ -385,16 +338,25 @@ fn below_topology(
     } else {
         Severity::Medium
     };
-    Finding {
-        id: "transport-below-topology".to_owned(),
-        severity,
-        title: format!(
-            "{} exchange data through {through} although {linked}.{cause}",
-            ranks_text(routes)
-        ),
-        evidence,
-        advice: Some(advice),
+    let title =
+        format!("{} exchange data through {through} although {linked}.{cause}", ranks_text(routes));
+    let mut finding =
+        Finding::new(Id::TransportBelowTopology, title).weighing(severity).advice(advice);
+    if let Some(path) = path {
+        finding = finding
+            .with("topology", path.label())
+            .with("topology_file", json!(facts.topology.map(|t| &t.path)));
     }
+    if let Some(gbs) = nvlink {
+        finding = finding.with("nvlink_in_nccl_topology_gbs", gbs);
+    }
+    if !refused.is_empty() {
+        finding = finding.with("peer_access", json!(refused));
+    }
+    if let Some(nodes) = nodes.filter(|n| *n > 1) {
+        finding = finding.with("nodes_that_nccl_sees", nodes);
+    }
+    with_settings(with_routes(finding, routes), &culprits)
 }
 
 /// A setting that may be the cause, and where it was seen.
@@ -450,38 +412,33 @@ impl Settings<'_> {
     }
 }
 
-fn add_settings(evidence: &mut Map<String, Value>, settings: &[Setting]) {
-    for setting in settings {
-        evidence.insert(setting.name.to_owned(), json!(setting.values()));
-        evidence.insert(format!("{}_found_in", setting.name), json!(setting.found_in));
-    }
+/// Adds the settings that may be the cause.
+fn with_settings(finding: Finding, settings: &[Setting]) -> Finding {
+    settings.iter().fold(finding, |finding, setting| {
+        finding
+            .with(setting.name, setting.values())
+            .with(&format!("{}_found_in", setting.name), setting.found_in)
+    })
 }
 
-/// Who exchanges data by what, over how many channels, according to which log.
-fn routes_evidence(routes: &[&Route<'_>]) -> Map<String, Value> {
+/// Adds who exchanges data by what, over how many channels, according to which log.
+fn with_routes(finding: Finding, routes: &[&Route<'_>]) -> Finding {
     let pairs: BTreeSet<(u32, u32)> = routes.iter().map(|r| (r.src, r.dst)).collect();
     let transports: BTreeSet<&str> = routes.iter().map(|r| r.label.as_str()).collect();
     let logs: BTreeSet<&str> = routes.iter().map(|r| r.log).collect();
-    let mut evidence = Map::new();
-    evidence.insert(
-        "transport".to_owned(),
-        json!(units::listed(&transports.into_iter().collect::<Vec<_>>(), LISTED)),
-    );
-    evidence.insert(
-        "pairs".to_owned(),
-        pairs.iter().take(LISTED).map(|(src, dst)| json!(format!("{src}->{dst}"))).collect(),
-    );
-    not_listed(&mut evidence, pairs.len());
-    evidence.insert("channels".to_owned(), json!(routes.iter().map(|r| r.channels.len()).max()));
-    evidence.insert("nccl_logs".to_owned(), json!(logs));
-    evidence
+    let listed: Vec<String> =
+        pairs.iter().take(LISTED).map(|(src, dst)| format!("{src}->{dst}")).collect();
+    let finding = finding
+        .with("transport", units::listed(&transports.into_iter().collect::<Vec<_>>(), LISTED))
+        .with("pairs", listed)
+        .with("channels", json!(routes.iter().map(|r| r.channels.len()).max()))
+        .with("nccl_logs", json!(logs));
+    with_not_listed(finding, pairs.len())
 }
 
 /// Says how many of `all` a list of [`LISTED`] leaves out.
-fn not_listed(evidence: &mut Map<String, Value>, all: usize) {
-    if all > LISTED {
-        evidence.insert("not_listed".to_owned(), json!(all - LISTED));
-    }
+fn with_not_listed(finding: Finding, all: usize) -> Finding {
+    if all > LISTED { finding.with("not_listed", all - LISTED) } else { finding }
 }
 
 fn ranks_text(routes: &[&Route<'_>]) -> String {

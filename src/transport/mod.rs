@@ -6,6 +6,7 @@ mod peaks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::catalogue::Id;
 use crate::model::nccl_log::{CommKey, CommRank, Device, Link, NcclLog, Process, Transport};
 use crate::model::topology::{PathClass, Topology};
 use crate::report::transport as view;
@@ -273,7 +274,7 @@ impl<'a> Facts<'a> {
                     "{}: {} of {} NCCL messages broke off because several processes wrote to one file; channels can be missing",
                     log.path, log.torn, log.messages
                 );
-                out.push(Warning::new("nccl-log-torn", message).with_hint(
+                out.push(Warning::new(Id::NcclLogTorn, message).with_hint(
                     "Let every process write its own log: NCCL_DEBUG_FILE=nccl.%h.%p.log",
                 ));
             }
@@ -282,13 +283,13 @@ impl<'a> Facts<'a> {
                 let times = if *count == 1 { String::new() } else { format!(" ({count} times)") };
                 let message =
                     format!("NCCL warned on {} pid {}{times}: {text}", process.host, process.pid);
-                out.push(Warning::new("nccl-warning", message));
+                out.push(Warning::new(Id::NcclWarning, message));
             }
             let more = said().skip(MOST_WARNINGS).count();
             if more > 0 {
                 let message =
                     format!("{}: NCCL wrote {more} more warnings than are listed here", log.path);
-                out.push(Warning::new("nccl-warning", message));
+                out.push(Warning::new(Id::NcclWarning, message));
             }
         }
         if let Some(topology) = self.topology.filter(|topology| topology.hides_nvlink) {
@@ -297,7 +298,7 @@ impl<'a> Facts<'a> {
                 topology.path
             );
             out.push(
-                Warning::new("topology-without-nvlink", message)
+                Warning::new(Id::TopologyWithoutNvlink, message)
                     .with_hint("Write it with: nvidia-smi topo -m"),
             );
         }
@@ -314,7 +315,7 @@ impl<'a> Facts<'a> {
         (!logged.is_empty() && !captured.is_empty() && logged.is_disjoint(captured)).then(|| {
             let some = |pids: &BTreeSet<u32>| pids.iter().take(4).map(u32::to_string).collect::<Vec<_>>().join(", ");
             Warning::new(
-                "nccl-log-of-other-processes",
+                Id::NcclLogOfOtherProcesses,
                 format!(
                     "The NCCL logs are by processes {}, the reports by {}: what is said of the transport may be another run's.",
                     some(&logged),

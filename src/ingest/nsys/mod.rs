@@ -26,6 +26,7 @@ use self::metadata::Metadata;
 pub use self::ranges::StepTexts;
 use self::ranges::{CallIndex, Found, ProcessRanges, Wanted};
 use crate::Result;
+use crate::catalogue::Id;
 use crate::classify::{self, Classifier};
 use crate::model::{Class, NameId, Names, NcclCall, Ops, RankSource, RankTrace, Texts, UserRanges};
 use crate::report::{Capture, Input};
@@ -319,19 +320,19 @@ fn describe(db: &Db, meta: &Metadata, rows: [u64; 4], found: &Found, api_rows: u
 
 fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec<Warning> {
     let mut list = Vec::new();
-    let mut add = |count: u64, code: &str, message: String| {
+    let mut add = |count: u64, id: Id, message: String| {
         if count > 0 {
-            list.push(Warning::new(code, message).in_report(report));
+            list.push(Warning::new(id, message).in_report(report));
         }
     };
     add(
         odd.before_capture,
-        "before-capture",
+        Id::BeforeCapture,
         format!("{} GPU operations start before the capture and are left out.", odd.before_capture),
     );
     add(
         found.before_capture,
-        "before-capture",
+        Id::BeforeCapture,
         format!("{} step ranges begin before the capture and are left out.", found.before_capture),
     );
     let rows = |n: usize| units::plural(n, "row");
@@ -340,7 +341,7 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
         let n = counted(odd.negative);
         add(
             n,
-            "negative-duration",
+            Id::NegativeDuration,
             format!(
                 "{} of {table} end before they start and count as zero length.",
                 rows(n as usize)
@@ -349,7 +350,7 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
         let n = counted(odd.without_time);
         add(
             n,
-            "no-time",
+            Id::NoTime,
             format!(
                 "{} of {table} are left out: they have no start or no end that can be a time.",
                 rows(n as usize)
@@ -358,7 +359,7 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
         let n = counted(odd.zero_time);
         add(
             n,
-            "zero-time",
+            Id::ZeroTime,
             format!(
                 "{} of {table} are left out: start and end are zero, since the profiler lost the times.",
                 rows(n as usize)
@@ -367,7 +368,7 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
         let n = counted(odd.overrun);
         add(
             n,
-            "overrun",
+            Id::Overrun,
             format!(
                 "{} of {table} run far over the next operation of their stream, which cannot be: they are cut where it starts.",
                 rows(n as usize)
@@ -376,7 +377,7 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
     }
     add(
         odd.unnamed,
-        "unnamed-kernels",
+        Id::UnnamedKernels,
         format!(
             "{} kernels have no name in the report, so nobody can tell whether they communicate: they are work of unknown class. Communication numbers are lower bounds, and shares are not given.",
             odd.unnamed
@@ -384,7 +385,7 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
     );
     add(
         odd.without_launch,
-        "no-launch",
+        Id::NoLaunch,
         format!(
             "{} GPU operations have no API call in the capture: they belong to no step, but count in the windows they run in.",
             odd.without_launch
@@ -392,7 +393,7 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
     );
     add(
         odd.graphs_with_kernels,
-        "graph-rows-replaced",
+        Id::GraphRowsReplaced,
         format!(
             "{} graph rows are left out because their kernels are there one by one.",
             odd.graphs_with_kernels
@@ -400,7 +401,7 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
     );
     for error in meta.errors.iter().filter(|error| notes::concerns_report(error)) {
         list.push(
-            Warning::new("profiler-error", format!("The profiler noted an error: {error}"))
+            Warning::new(Id::ProfilerError, format!("The profiler noted an error: {error}"))
                 .in_report(report),
         );
     }

@@ -10,8 +10,8 @@ use super::document::{Block, Document, Entry, Level, Note, Section};
 use super::table::Tone;
 use super::view::tables::settings;
 use super::{Page, units};
-use crate::doctor::{Examination, Finding, Number, Run, State};
-use crate::warning::Severity;
+use crate::catalogue::Severity;
+use crate::doctor::{Examination, Missing, Number, Run, State};
 
 /// Of more runs than this the numbers are one table.
 const FEW: usize = 3;
@@ -210,7 +210,7 @@ fn missing(run: &Run) -> Vec<String> {
     }
 }
 
-fn note(view: &Examination, finding: &Finding) -> Note {
+fn note(view: &Examination, finding: &Missing) -> Note {
     let about: Vec<&str> = finding.about.iter().map(String::as_str).collect();
     // Where there is only one run, it goes without saying.
     let obvious = matches!(view.runs.as_slice(), [run] if about == [run.name.as_str()]);

@@ -1,6 +1,7 @@
 //! The first sentences: what a manager can repeat.
 
 use super::{quoted, spread};
+use crate::catalogue::Id;
 use crate::model::Metric;
 use crate::model::metric::Spread;
 use crate::render::units::{bytes, count, percent, plural, time};
@@ -184,7 +185,7 @@ fn communication(report: &Report, head: &Headline) -> Option<String> {
     let values = &report.steps.get(head.step?)?.values;
     let (comm, overlap) = (values.int(Metric::CommNs)?, values.int(Metric::OverlapNs)?);
     if comm == 0 {
-        let doubt = if report.warnings.iter().any(|w| w.code == "no-communication-recognised") {
+        let doubt = if report.warnings.iter().any(|w| w.code == Id::NoCommunicationRecognised) {
             "; the warnings say which kernels may be it"
         } else if report.ranks.len() == 1 {
             " (one rank)"

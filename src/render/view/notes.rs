@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::headline::noun;
+use crate::catalogue::{Evidence, Fact, Finding, Id, Severity, Unit};
+use crate::inspect::format_time;
 use crate::model::Metric;
 use crate::render::document::{Level, Note};
 use crate::render::units;
 use crate::report::Report;
 use crate::steps::{StepSource, WindowKind};
-use crate::warning::{Finding, Severity, Warning};
+use crate::warning::Warning;
 
 /// Warnings of one code that are printed one by one.
 const SAME_WARNINGS: usize = 3;
@@ -32,12 +34,12 @@ pub(in crate::render) fn findings(findings: &[Finding]) -> Vec<Note> {
 }
 
 /// What the headline or a finding says already.
-const SAID: [&str; 2] = ["first-step-left-out", "captured-apart"];
+const SAID: [Id; 2] = [Id::FirstStepLeftOut, Id::CapturedApart];
 
 /// Warnings; the same one about several reports is one note, and of many of one kind the first few are printed.
 pub(in crate::render) fn warnings(warnings: &[Warning]) -> Vec<Note> {
     let mut kinds: Vec<(&Warning, Vec<&str>)> = Vec::new();
-    for warning in warnings.iter().filter(|warning| !SAID.contains(&warning.code.as_str())) {
+    for warning in warnings.iter().filter(|warning| !SAID.contains(&warning.code)) {
         let same = kinds.iter_mut().find(|(w, _)| {
             w.code == warning.code && w.message == warning.message && w.hint == warning.hint
         });
@@ -46,10 +48,10 @@ pub(in crate::render) fn warnings(warnings: &[Warning]) -> Vec<Note> {
             None => kinds.push((warning, warning.report.as_deref().into_iter().collect())),
         }
     }
-    let mut of_code: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut of_code: BTreeMap<Id, usize> = BTreeMap::new();
     let mut notes = Vec::new();
     for (warning, reports) in &kinds {
-        let seen = of_code.entry(&warning.code).or_default();
+        let seen = of_code.entry(warning.code).or_default();
         *seen += 1;
         if *seen <= SAME_WARNINGS {
             notes.push(Note {
@@ -83,16 +85,33 @@ fn named(reports: &[&str]) -> String {
 }
 
 /// Measured facts as text: `step 137.6 ms; busbw 27.1 GB/s`.
-fn evidence(facts: &Map<String, Value>) -> String {
-    facts.iter().map(|(name, value)| fact(name, value)).collect::<Vec<_>>().join("; ")
+fn evidence(facts: &Evidence) -> String {
+    facts.iter().map(|(name, fact)| named_fact(name, fact)).collect::<Vec<_>>().join("; ")
 }
 
-/// A field's name as words; a variable of the environment keeps its underscores.
-fn words(name: &str) -> String {
+/// A fact with its name. A unit that goes with the number is not in the name as well.
+fn named_fact(name: &str, fact: &Fact) -> String {
+    let (tail, each) = match fact.unit {
+        Unit::NsPerStep | Unit::CountPerStep => ("_per_step", " per step"),
+        Unit::OfStep => ("_of_step", " of the step"),
+        _ => ("", ""),
+    };
+    let said = match fact.unit {
+        Unit::Ns | Unit::NsPerStep => "ns",
+        Unit::Us | Unit::UnixUs => "us",
+        Unit::Gbs => "gbs",
+        _ => "",
+    };
+    let words = words(name.strip_suffix(tail).unwrap_or(name), said);
+    format!("{words} {}{each}", value_text(&fact.value, fact.unit))
+}
+
+/// A field's name as words, without the one that is the unit; a variable of the environment keeps its underscores.
+fn words(name: &str, unit: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let is_word = |part: &str| !part.contains(|c: char| c.is_ascii_uppercase());
     let mut before = "";
-    for part in name.split('_') {
+    for part in name.split('_').filter(|part| unit.is_empty() || *part != unit) {
         if !out.is_empty() {
             out.push(if is_word(before) || is_word(part) { ' ' } else { '_' });
         }
@@ -102,78 +121,55 @@ fn words(name: &str) -> String {
     out
 }
 
-/// How a number becomes text.
-type Print = fn(f64) -> String;
-
-/// Endings of names, how their numbers print, and whether the ending is a unit only: then it goes with the number.
-const ENDINGS: [(&str, Print, bool); 10] = [
-    ("ns", |v| units::time(v.round() as i64), true),
-    ("us", |v| units::time((v * 1e3).round() as i64), true),
-    ("ms", |v| units::time((v * 1e6).round() as i64), true),
-    ("gbs", units::bandwidth, true),
-    ("of_step", |v| format!("{} of the step", units::percent(v)), true),
-    ("rel", units::signed_percent, true),
-    ("bytes", |v| units::bytes(v.max(0.0).round() as u64), false),
-    ("fraction", units::percent, false),
-    ("share", units::percent, false),
-    ("count", plain, false),
-];
-
-fn fact(name: &str, value: &Value) -> String {
-    let (stem, each) =
-        name.strip_suffix("_per_step").map_or((name, ""), |stem| (stem, " per step"));
-    let ending = ENDINGS.iter().find(|(ending, ..)| {
-        stem.strip_suffix(ending).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
-    });
-    let (stem, print) = match ending {
-        Some((ending, print, true)) => {
-            (stem.strip_suffix(ending).unwrap_or(stem).trim_end_matches('_'), *print)
-        }
-        Some((_, print, false)) => (stem, *print),
-        None => (stem, plain as Print),
-    };
-    format!("{} {}{each}", words(stem), value_text(value, print))
-}
-
-fn value_text(value: &Value, unit: Print) -> String {
+fn value_text(value: &Value, unit: Unit) -> String {
     match value {
         Value::Null => units::MISSING.to_owned(),
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
-        Value::Number(n) => n.as_f64().map_or_else(|| n.to_string(), unit),
+        Value::Number(n) => n.as_f64().map_or_else(|| n.to_string(), |n| number_text(n, unit)),
         Value::String(text) => text.clone(),
         Value::Array(values) => list_text(values, unit),
         Value::Object(facts) => {
-            format!(
-                "({})",
-                facts
-                    .iter()
-                    .map(|(name, v)| format!("{name}: {}", value_text(v, unit)))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )
+            let one =
+                |(name, value): (&String, &Value)| format!("{name}: {}", value_text(value, unit));
+            format!("({})", facts.iter().map(one).collect::<Vec<_>>().join(", "))
         }
     }
 }
 
-/// A list of facts; a long one is ranks, in runs, or cut short. JSON has all of it.
-fn list_text(values: &[Value], unit: Print) -> String {
-    const LISTED: usize = 8;
-    let numbers: Option<Vec<u32>> =
-        values.iter().map(|v| v.as_u64().and_then(|n| u32::try_from(n).ok())).collect();
-    match numbers {
-        Some(numbers) if numbers.len() > LISTED => units::rank_list(&numbers),
-        _ => {
-            let texts: Vec<String> = values.iter().map(|v| value_text(v, unit)).collect();
-            units::listed(&texts, LISTED)
-        }
+fn number_text(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Ns | Unit::NsPerStep => units::time(value.round() as i64),
+        Unit::Us => units::time((value * 1e3).round() as i64),
+        Unit::UnixUs => format!("{} UTC", format_time(value.round() as i64)),
+        Unit::Bytes => units::bytes(value.max(0.0).round() as u64),
+        Unit::Gbs => units::bandwidth(value),
+        Unit::Share | Unit::OfStep => units::percent(value),
+        Unit::Count | Unit::CountPerStep => count_text(value),
+        Unit::Rank | Unit::Ranks | Unit::Number | Unit::Text => format!("{value}"),
     }
 }
 
-fn plain(value: f64) -> String {
+/// A count; medians and means of counts need not be whole.
+fn count_text(value: f64) -> String {
     if value.fract() == 0.0 && (0.0..1e15).contains(&value) {
         units::count(value as u64)
     } else {
-        format!("{value}")
+        format!("{value:.1}")
+    }
+}
+
+/// A list of values; a long one of ranks in runs, others cut short. JSON has all of it.
+fn list_text(values: &[Value], unit: Unit) -> String {
+    const LISTED: usize = 8;
+    let rank = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok());
+    let ranks: Option<Vec<u32>> =
+        values.iter().map(rank).collect::<Option<_>>().filter(|_| unit == Unit::Ranks);
+    match ranks {
+        Some(ranks) => units::rank_list(&ranks),
+        None => {
+            let texts: Vec<String> = values.iter().map(|v| value_text(v, unit)).collect();
+            units::listed(&texts, LISTED)
+        }
     }
 }
 
@@ -261,7 +257,7 @@ pub(super) fn definitions(report: &Report) -> Vec<(String, String)> {
             (info.label.to_owned(), format!("{}.", info.definition))
         })
         .collect();
-    if report.findings.iter().any(|finding| finding.evidence.contains_key("cost_of_step")) {
+    if report.findings.iter().any(|finding| finding.cost_ns.is_some()) {
         terms.push((
             "cost".to_owned(),
             "the most of a step that a finding stands for; of communication the exposed part without waiting for others, which has a finding of its own. Two findings can stand for the same time.".to_owned(),
@@ -298,19 +294,39 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn evidence_reads_with_its_units() {
-        let facts = json!({
-            "busbw_gbs": 27.1, "bytes": 1_226_141_600_u64, "exposed_comm_fraction": 0.346, "last_count": 4, "step_ns": 137_568_464,
-            "transport": "SHM/direct/direct", "wait_ns": [100_000, 5_100_000], "wait_by_rank_ns": {"0": 5}, "why": null,
-            "cost_of_step": 0.0329, "others_wait_ns_per_step": 4_524_978,
-            "NCCL_P2P_DISABLE": "1", "NCCL_P2P_DISABLE_found_in": ["a.log", "b.log"]
-        });
-        let Value::Object(facts) = facts else { panic!("an object") };
-        assert_eq!(
-            evidence(&facts),
-            "NCCL_P2P_DISABLE 1; NCCL_P2P_DISABLE found in a.log, b.log; busbw 27.1 GB/s; bytes 1.23 GB; cost 3.3 % of the step; \
-             exposed comm fraction 34.6 %; last count 4; others wait 4.52 ms per step; step 137.6 ms; transport SHM/direct/direct; \
-             wait by rank (0: 5 ns); wait 100.0 µs, 5.10 ms; why –"
-        );
+    fn facts_read_with_their_units() {
+        let facts = [
+            ("busbw_gbs", json!(27.1), Unit::Gbs, "busbw 27.1 GB/s"),
+            ("bytes", json!(1_226_141_600_u64), Unit::Bytes, "bytes 1.23 GB"),
+            ("exposed_comm_fraction", json!(0.346), Unit::Share, "exposed comm fraction 34.6 %"),
+            ("last_count", json!(4), Unit::Count, "last count 4"),
+            ("step_ns", json!(137_568_464), Unit::Ns, "step 137.6 ms"),
+            ("transport", json!("SHM/direct/direct"), Unit::Text, "transport SHM/direct/direct"),
+            ("wait_ns", json!([100_000, 5_100_000]), Unit::Ns, "wait 100.0 µs, 5.10 ms"),
+            ("wait_by_rank_ns", json!({"0": 5}), Unit::Ns, "wait by rank (0: 5 ns)"),
+            ("wait_us_of_all_ranks", json!(2_500.0), Unit::Us, "wait of all ranks 2.50 ms"),
+            ("start_us", json!(0), Unit::UnixUs, "start 1970-01-01 00:00:00.000 UTC"),
+            ("why", json!(null), Unit::Ns, "why –"),
+            ("cost_of_step", json!(0.0329), Unit::OfStep, "cost 3.3 % of the step"),
+            (
+                "others_wait_ns_per_step",
+                json!(4_524_978),
+                Unit::NsPerStep,
+                "others wait 4.52 ms per step",
+            ),
+            ("comm_count_per_step", json!(2.5), Unit::CountPerStep, "comm count 2.5 per step"),
+            ("pid", json!(123_456), Unit::Number, "pid 123456"),
+            ("ranks", json!([0, 1, 2, 5]), Unit::Ranks, "ranks 0-2, 5"),
+            ("NCCL_P2P_DISABLE", json!("1"), Unit::Text, "NCCL_P2P_DISABLE 1"),
+            (
+                "NCCL_P2P_DISABLE_found_in",
+                json!(["a.log", "b.log"]),
+                Unit::Text,
+                "NCCL_P2P_DISABLE found in a.log, b.log",
+            ),
+        ];
+        for (name, value, unit, text) in facts {
+            assert_eq!(named_fact(name, &Fact { value, unit }), text);
+        }
     }
 }
