@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalogue::{Finding, Severity};
+use crate::catalogue::{Finding, Id, Severity};
 use crate::ingest::{nccl_log, topo};
 
 fn log(lines: &[String]) -> NcclLog {
@@ -180,7 +180,7 @@ fn one_host_that_is_taken_for_two() {
         })
         .collect::<Vec<_>>();
     let log = [self::log(&twins)];
-    assert_eq!(one(Facts::new(&log, None).findings(&[])).id, "socket-transport");
+    assert_eq!(one(Facts::new(&log, None).findings(&[])).id, Id::SocketTransport);
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn ranks_with_different_numbers_of_channels() {
     let log = [log(&lines)];
     let facts = Facts::new(&log, None);
     let finding = one(facts.findings(&[]));
-    assert_eq!(finding.id, "channel-count-differs");
+    assert_eq!(finding.id, Id::ChannelCountDiffers);
     assert!(finding.title.ends_with("16 on 1 rank, 24 on 2 ranks."), "{}", finding.title);
     assert_eq!(facts.view().communicators[0].channels, [16, 24]);
 }
@@ -339,7 +339,7 @@ fn old_logs_find_their_gpus_by_the_order_of_bus_ids() {
         .collect();
     let nv2 = Some("NV2".to_owned());
     assert_eq!(pairs, [(0, 1, Some(1), Some(0), nv2.clone()), (1, 0, Some(0), Some(1), nv2)]);
-    assert_eq!(one(facts.findings(&[])).id, "transport-below-topology");
+    assert_eq!(one(facts.findings(&[])).id, Id::TransportBelowTopology);
 }
 
 #[test]

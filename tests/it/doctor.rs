@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nsysnccl::doctor::{self, Examination, Finding, Run, State};
+use nsysnccl::doctor::{self, Examination, Run, State};
 use nsysnccl::render::{self, Format, Style};
 use nsysnccl::run::Options;
 use serde_json::Value;
@@ -181,7 +181,7 @@ fn examine(folder: &Path) -> Examination {
 }
 
 fn ids(view: &Examination) -> Vec<&str> {
-    view.findings.iter().map(|finding| finding.id).collect()
+    view.findings.iter().map(|finding| finding.id.as_str()).collect()
 }
 
 fn state(run: &Run, id: &str) -> State {
@@ -469,8 +469,8 @@ fn everything_that_is_missing_is_said_with_its_cost_and_how_to_capture_it() {
         let mut capture = Capture::complete();
         change(&mut capture);
         let view = capture.examine();
-        let found: Vec<&Finding> =
-            view.findings.iter().filter(|finding| finding.id == *id).collect();
+        let found: Vec<&doctor::Missing> =
+            view.findings.iter().filter(|finding| finding.id.as_str() == *id).collect();
         assert!(!found.is_empty(), "{id}: {:?}", ids(&view));
         for finding in found {
             assert!(finding.advice.contains(advice), "{id}: {}", finding.advice);
@@ -508,7 +508,7 @@ fn missing_payloads_are_told_by_their_cause() {
         let finding = view
             .findings
             .into_iter()
-            .find(|finding| finding.id == "no-payloads")
+            .find(|finding| finding.id.as_str() == "no-payloads")
             .expect("the finding");
         format!("{} {}", finding.title, finding.advice)
     };
@@ -920,8 +920,11 @@ fn logs_go_to_the_run_that_wrote_them() {
     std::fs::write(at("other.txt"), Capture::complete().topology).expect("a matrix");
     let view = examine(folder.path());
     assert!(view.runs[0].topology.is_some() && view.runs[1].topology.is_none(), "{:#?}", view.runs);
-    let unclear =
-        view.findings.iter().find(|finding| finding.id == "no-topology").expect("the finding");
+    let unclear = view
+        .findings
+        .iter()
+        .find(|finding| finding.id.as_str() == "no-topology")
+        .expect("the finding");
     assert!(unclear.title.contains("not clear") && unclear.about == ["b-run"], "{unclear:#?}");
 }
 
@@ -1212,7 +1215,7 @@ fn clocks_that_are_hours_apart_are_no_two_runs() {
         &Options::default(),
     );
     let codes: Vec<String> =
-        built.expect("a report").report.warnings.iter().map(|w| w.code.clone()).collect();
+        built.expect("a report").report.warnings.iter().map(|w| w.code.to_string()).collect();
     assert_eq!(codes, ["clocks-apart"]);
 }
 
@@ -1236,7 +1239,7 @@ fn a_log_of_another_machine_is_not_of_the_process_with_its_number() {
     let missing = view
         .findings
         .iter()
-        .find(|finding| finding.id == "inspector-log-missing")
+        .find(|finding| finding.id.as_str() == "inspector-log-missing")
         .expect("a finding");
     assert_eq!(missing.title, "There is no Inspector log of rank 0, although there is of others.");
 }
@@ -1268,10 +1271,9 @@ fn sends_without_payloads_are_not_said_to_be_measured() {
             );
         };
         let view = capture.examine();
-        let costs = view
-            .findings
-            .iter()
-            .any(|finding| finding.id == "no-payloads" && finding.numbers.contains(&"across"));
+        let costs = view.findings.iter().any(|finding| {
+            finding.id.as_str() == "no-payloads" && finding.numbers.contains(&"across")
+        });
         (view.runs[0].ranks[0].send_kernels, state(&view.runs[0], "across"), costs)
     };
     assert_eq!(waits(Payloads::None), (1, State::Weaker, true));
@@ -1290,8 +1292,11 @@ fn ranks_by_order_are_not_said_to_be_missing() {
     };
     let view = capture.examine();
     assert!(view.runs[0].ranks_missing.is_empty());
-    let missing =
-        view.findings.iter().find(|finding| finding.id == "ranks-missing").expect("a finding");
+    let missing = view
+        .findings
+        .iter()
+        .find(|finding| finding.id.as_str() == "ranks-missing")
+        .expect("a finding");
     assert_eq!(missing.title, "The run has 4 ranks; 2 are here, and nothing says which.");
     assert_eq!(
         (state(&view.runs[0], "across"), state(&view.runs[0], "bandwidth")),
@@ -1306,8 +1311,11 @@ fn one_rank_that_communicates_lacks_the_others() {
         Capture { ranks: vec![0], inspector: vec![], nccl_log: vec![], ..Capture::complete() };
     capture.more = |_, report| report.without("META_DATA_CAPTURE");
     let view = capture.examine();
-    let missing =
-        view.findings.iter().find(|finding| finding.id == "ranks-missing").expect("a finding");
+    let missing = view
+        .findings
+        .iter()
+        .find(|finding| finding.id.as_str() == "ranks-missing")
+        .expect("a finding");
     assert_eq!(missing.title, "One rank is here, and it communicates: others are not.");
     let bandwidth =
         view.runs[0].numbers.iter().find(|number| number.id == "bandwidth").expect("a number");
@@ -1354,7 +1362,7 @@ fn no_command_is_proposed_that_would_fail() {
     let advice = &view
         .findings
         .iter()
-        .find(|finding| finding.id == "steps-not-found")
+        .find(|finding| finding.id.as_str() == "steps-not-found")
         .expect("a finding")
         .advice;
     assert!(!advice.contains("command below"), "{advice}");

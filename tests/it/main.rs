@@ -21,6 +21,7 @@ mod capture_kit;
 mod command;
 mod compare;
 mod doctor;
+mod findings_page;
 mod html_page;
 mod inspect;
 mod merge;

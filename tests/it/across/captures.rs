@@ -267,7 +267,7 @@ fn a_slow_network_is_the_finding() {
     let Some(report) = of("socket/socket-2node") else { return };
     let [all_reduce] = &report.collectives[..] else { panic!("{:#?}", report.collectives) };
     assert!(all_reduce.busbw_gbs.is_some_and(|gbs| (gbs - 2.8).abs() < 0.05), "{all_reduce:?}");
-    assert_eq!(report.findings[0].id, "exposed-communication");
+    assert_eq!(report.findings[0].id.as_str(), "exposed-communication");
     assert!(
         report.findings[0].title.starts_with("Communication takes 82.0 % of the step"),
         "{}",

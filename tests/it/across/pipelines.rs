@@ -138,8 +138,6 @@ fn sends_that_overlap_by_chance_are_not_paired() {
         report.collectives.iter().map(|group| group.op.as_str()).collect::<Vec<_>>(),
         ["AllReduce"]
     );
-    assert!(
-        report.warnings.iter().any(|w| w.code == "collectives-unmatched"
-            && w.message.contains("96 on rank 1, 96 on rank 2"))
-    );
+    assert!(report.warnings.iter().any(|w| w.code.as_str() == "collectives-unmatched"
+        && w.message.contains("96 on rank 1, 96 on rank 2")));
 }

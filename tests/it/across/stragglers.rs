@@ -1,7 +1,7 @@
 //! Which rank the others wait for, what that costs them, and where its own time goes.
 
+use nsysnccl::catalogue::{Finding, Severity};
 use nsysnccl::report::Report as Finished;
-use nsysnccl::warning::{Finding, Severity};
 
 use crate::support::cluster::{
     ALL_REDUCE, Cluster, MIB, MS, Rank, SECOND, US, WORLD, finding, rank,
@@ -125,7 +125,7 @@ fn a_rank_whose_host_is_late() {
     );
     // 15 % of idle time in the mean, all of it on the late rank: said once.
     assert!(finding(&report, "idle").is_none(), "{:#?}", report.findings);
-    assert_eq!(report.findings[0].id, "straggler");
+    assert_eq!(report.findings[0].id.as_str(), "straggler");
 }
 
 // All hosts are slow, one more so: both are worth a word.

@@ -134,7 +134,8 @@ fn unknown_operations_have_times_and_no_bandwidth() {
         ("Invalid", 2, Some(5.0))
     );
     assert!(op.busbw_gbs.is_none() && op.logged_busbw_gbs_mean.is_none());
-    let warning = view.warnings.iter().find(|w| w.code == "unknown-operations").expect("a warning");
+    let warning =
+        view.warnings.iter().find(|w| w.code.as_str() == "unknown-operations").expect("a warning");
     assert!(warning.message.contains("AllReduceV2 (1), Invalid (1)"), "{}", warning.message);
 }
 
@@ -150,7 +151,8 @@ fn gaps_and_announced_drops_are_said() {
     let comm = &view.communicators[0];
     // 2 and 4 are missing: 3 came late.
     assert_eq!((comm.missing_operations, comm.dropped), (2, Some(8)));
-    let gaps = view.warnings.iter().find(|w| w.code == "sequence-gaps").expect("a warning");
+    let gaps =
+        view.warnings.iter().find(|w| w.code.as_str() == "sequence-gaps").expect("a warning");
     assert!(gaps.hint.as_deref().is_some_and(|h| h.contains("NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES")));
     assert!(codes(&view).contains(&"drops"));
 }
@@ -188,7 +190,7 @@ fn other_files_in_the_folder_are_named_and_do_not_disturb() {
     let view = folder.inspect();
     assert_eq!((view.files.len(), view.records), (4, 1));
     assert_eq!(view.files.iter().map(|f| f.bad_lines).collect::<Vec<_>>(), [0, 1, 1, 2]);
-    assert_eq!(view.warnings.iter().filter(|w| w.code == "no-records").count(), 1);
+    assert_eq!(view.warnings.iter().filter(|w| w.code.as_str() == "no-records").count(), 1);
     assert!(codes(&view).contains(&"bad-lines"));
 }
 
@@ -215,7 +217,8 @@ fn a_rank_that_stops_early_is_named_with_how_far_it_is_behind() {
         })
         .collect();
     let view = Folder::new(&logs.iter().collect::<Vec<_>>()).inspect();
-    let stopped = view.warnings.iter().find(|w| w.code == "rank-stops-early").expect("a warning");
+    let stopped =
+        view.warnings.iter().find(|w| w.code.as_str() == "rank-stops-early").expect("a warning");
     for part in ["Rank 5 ", "number 29 (30 records logged)", "64 (65 logged)", "35 behind"] {
         assert!(stopped.message.contains(part), "{part}: {}", stopped.message);
     }

@@ -133,7 +133,7 @@ fn a_sample_is_the_same_on_all_ranks_and_distributions_rest_on_everything() {
     assert_eq!(thin.seen.iter().filter(|o| o.is_complete()).count() as u64, b.compared);
     let (a, b) = (a.wait_us.expect("waits"), b.wait_us.expect("waits"));
     assert!((a.p95 - b.p95).abs() <= 5.0, "{a:?} {b:?}");
-    assert!(thin.warnings.iter().any(|w| w.code == "sampled"));
+    assert!(thin.warnings.iter().any(|w| w.code.as_str() == "sampled"));
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn has_warning(report: &Report, code: &str, words: &[&str]) -> bool {
     report
         .warnings
         .iter()
-        .any(|w| w.code == code && words.iter().all(|word| w.message.contains(word)))
+        .any(|w| w.code.as_str() == code && words.iter().all(|word| w.message.contains(word)))
 }
 
 fn trust<'m>(merge: &'m InspectorMerge, comm: &str) -> &'m CommTrust {

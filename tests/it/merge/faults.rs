@@ -31,7 +31,7 @@ fn records() -> Vec<Line> {
 }
 
 fn warning<'a>(report: &'a Report, code: &str) -> Option<&'a Warning> {
-    report.warnings.iter().find(|w| w.code == code)
+    report.warnings.iter().find(|w| w.code.as_str() == code)
 }
 
 #[test]

@@ -468,7 +468,8 @@ fn two_of_eight_ranks_are_reported_and_the_others_named() {
     let report = report(&paths);
     assert_eq!(report.ranks.iter().map(|r| r.rank).collect::<Vec<_>>(), [2, 5]);
     assert_eq!(report.summary.world_size, Some(8));
-    let missing = report.warnings.iter().find(|w| w.code == "ranks-missing").expect("a warning");
+    let missing =
+        report.warnings.iter().find(|w| w.code.as_str() == "ranks-missing").expect("a warning");
     assert!(missing.message.contains("0-1, 3-4, 6-7"), "{}", missing.message);
 }
 
@@ -486,7 +487,7 @@ fn launchers_are_not_counted_as_ranks() {
     });
     assert_eq!((report.ranks.len(), report.summary.world_size), (3, None));
     assert!(
-        report.warnings.iter().all(|warning| warning.code != "ranks-missing"),
+        report.warnings.iter().all(|warning| warning.code.as_str() != "ranks-missing"),
         "{:?}",
         report.warnings
     );
@@ -550,7 +551,7 @@ fn ranks_on_one_gpu_are_named() {
         report(&paths)
     };
     let shared = |report: &nsysnccl::report::Report| {
-        report.findings.iter().find(|f| f.id == "shared-gpu").cloned()
+        report.findings.iter().find(|f| f.id.as_str() == "shared-gpu").cloned()
     };
     let all_on_one = shared(&of(["a-1"; 4])).expect("a finding");
     assert!(all_on_one.title.starts_with("Ranks 0-3 run on one GPU:"), "{}", all_on_one.title);
@@ -631,14 +632,14 @@ fn ranks_that_do_not_leave_a_collective_together_are_flagged() {
         ending(0, &[0; 6]).save(folder.path(), "run_0.sqlite"),
         ending(1, &[8, -8, 8, -8, 8, -8]).save(folder.path(), "run_1.sqlite"),
     ];
-    let ids = |report: &Finished| report.findings.iter().map(|f| f.id.clone()).collect::<Vec<_>>();
-    assert!(ids(&report(&jumping)).contains(&"end-spread".to_owned()));
+    let ids = |report: &Finished| report.findings.iter().map(|f| f.id.as_str()).collect::<Vec<_>>();
+    assert!(ids(&report(&jumping)).contains(&"end-spread"));
     // The same lateness every time is a clock.
     let steady = [
         ending(0, &[0; 6]).save(folder.path(), "steady_0.sqlite"),
         ending(1, &[8; 6]).save(folder.path(), "steady_1.sqlite"),
     ];
-    assert!(!ids(&report(&steady)).contains(&"end-spread".to_owned()));
+    assert!(!ids(&report(&steady)).contains(&"end-spread"));
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn two(fill: impl Fn(u32, &mut Report)) -> Finished {
 }
 
 fn warning<'a>(report: &'a Finished, code: &str) -> &'a str {
-    report.warnings.iter().find(|w| w.code == code).map_or("", |w| w.message.as_str())
+    report.warnings.iter().find(|w| w.code.as_str() == code).map_or("", |w| w.message.as_str())
 }
 
 /// A copy of `kind` with the devices that it reads and writes.

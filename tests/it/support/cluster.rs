@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use nsysnccl::catalogue::Finding;
 use nsysnccl::report::{CollectiveGroup, RankReport, Report as Finished};
 use nsysnccl::run::Options;
 use nsysnccl::steps::StepChoice;
-use nsysnccl::warning::Finding;
 use tempfile::TempDir;
 
 use super::report::{Copy, Payload, Report, Stream, Thread, stream, thread};
@@ -247,14 +247,18 @@ pub fn rank(report: &Finished, number: u32) -> &RankReport {
 
 /// The finding with this id.
 pub fn finding<'r>(report: &'r Finished, id: &str) -> Option<&'r Finding> {
-    report.findings.iter().find(|f| f.id == id)
+    report.findings.iter().find(|f| f.id.as_str() == id)
 }
 
 /// The message of the only warning with this code.
 #[track_caller]
 pub fn warning(report: &Finished, code: &str) -> String {
-    let found: Vec<String> =
-        report.warnings.iter().filter(|w| w.code == code).map(|w| w.message.clone()).collect();
+    let found: Vec<String> = report
+        .warnings
+        .iter()
+        .filter(|w| w.code.as_str() == code)
+        .map(|w| w.message.clone())
+        .collect();
     assert_eq!(found.len(), 1, "{code}: {:#?}", report.warnings);
     found[0].clone()
 }
