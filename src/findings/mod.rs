@@ -1,6 +1,7 @@
 //! What explains the run, each with its evidence and what to try, from the finished numbers of a report.
 
 mod communication;
+mod copies;
 mod shared_gpu;
 mod straggler;
 
@@ -30,10 +31,10 @@ pub fn find(report: &Report) -> Vec<Finding> {
     list.extend(communication::share(report));
     list.extend(communication::tiny_messages(report));
     list.extend(communication::end_spread(report));
-    list.extend(communication::copies(report));
+    list.extend(copies::copies(report));
     list.extend(communication::idle(
         report,
-        late.filter(|late| late.cause == Cause::Idle).map(|late| late.rank),
+        late.filter(|late| matches!(late.cause, Cause::Idle | Cause::Host)).map(|late| late.rank),
     ));
     sort(&mut list);
     list

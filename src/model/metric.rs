@@ -131,6 +131,7 @@ metrics! {
     UnclassifiedExposedNs "unclassified.exposed_ns" "unclassified alone" Ns, Neither, "unclassified time beside which nothing else runs";
     UnclassifiedCount "unclassified.count" "unclassified ops" Count, Neither, "operations of unknown class that start in the window";
     IdleNs "idle_ns" "idle" Ns, Lower, "time of the window in which nothing runs on the GPU";
+    HostLateNs "host_late_ns" "host late" Ns, Lower, "idle time before the host had launched the operation that ends it";
     CommFraction "comm_fraction" "comm %" Ratio(Metric::StepNs), Lower, "communication time as a share of the step";
     ExposedCommFraction "exposed_comm_fraction" "exposed comm %" Ratio(Metric::StepNs), Lower, "exposed communication as a share of the step";
     OverlapFraction "overlap_fraction" "overlap %" Ratio(Metric::CommNs), Higher, "overlapped communication as a share of communication time";
