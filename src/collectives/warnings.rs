@@ -5,8 +5,8 @@ use super::clocks::Refused;
 use super::events::Event;
 use super::matching::{Alone, Reason};
 use super::pairing::PairedBy;
+use crate::model::input::Input;
 use crate::model::{CommOp, Ns, RankTrace};
-use crate::report::Input;
 use crate::units;
 use crate::warning::Warning;
 

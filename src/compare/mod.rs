@@ -207,7 +207,6 @@ pub struct Variant {
     /// Differences of the medians to the baseline's.
     pub delta: Deltas,
     /// The median step as it ran, for pictures; not in JSON.
-    #[serde(skip)]
     pub strip: Option<Strip>,
 }
 

@@ -18,6 +18,7 @@ pub mod place;
 mod scale;
 pub mod trust;
 pub mod typical;
+pub mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +30,8 @@ use self::clock::Clock;
 use self::collect::Collected;
 use self::pair::{Found, Pair, RankKernels};
 use crate::collectives::events::{BytesSource, Event};
+use crate::merge::view::{CommTrust, InspectorMerge, InspectorPair, InspectorRank, LoggedWindow};
 use crate::model::record::busbw_gbs;
-use crate::report::{CommTrust, InspectorMerge, InspectorPair, InspectorRank, LoggedWindow};
 use crate::text::{printable, shorten};
 use crate::units;
 use crate::warning::Warning;

@@ -5,6 +5,8 @@
 
 use std::ops::{Index, IndexMut};
 
+use serde::{Deserialize, Serialize};
+
 /// A finished number: a count, a time or a size, or a ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Num {
@@ -184,6 +186,11 @@ impl Values {
         Self([None; Metric::COUNT])
     }
 
+    /// Asks for each metric in turn.
+    pub fn from_fn(f: impl FnMut(Metric) -> Option<Num>) -> Self {
+        Self(each(f))
+    }
+
     /// The integer of a metric, if it was measured.
     pub fn int(&self, metric: Metric) -> Option<i64> {
         self[metric].and_then(Num::as_int)
@@ -212,6 +219,15 @@ impl Values {
     }
 }
 
+/// What `f` says of each metric.
+fn each<T: Copy>(mut f: impl FnMut(Metric) -> Option<T>) -> [Option<T>; Metric::COUNT] {
+    let mut all = [None; Metric::COUNT];
+    for &metric in Metric::ALL {
+        all[metric as usize] = f(metric);
+    }
+    all
+}
+
 impl Index<Metric> for Values {
     type Output = Option<Num>;
     fn index(&self, metric: Metric) -> &Option<Num> {
@@ -226,7 +242,7 @@ impl IndexMut<Metric> for Values {
 }
 
 /// Median, mean, minimum and maximum of one metric over the steps of a summary; integers where the metric is one.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Spread {
     pub median: Num,
@@ -242,12 +258,7 @@ pub struct Summary([Option<Spread>; Metric::COUNT]);
 impl Summary {
     /// Builds a summary by asking for each metric in turn.
     pub fn from_fn(f: impl FnMut(Metric) -> Option<Spread>) -> Self {
-        let mut f = f;
-        let mut out = [None; Metric::COUNT];
-        for &metric in Metric::ALL {
-            out[metric as usize] = f(metric);
-        }
-        Self(out)
+        Self(each(f))
     }
 
     /// The median as a float, if measured.

@@ -15,6 +15,9 @@ use crate::steps::coverage::Coverage;
 use crate::transport::Facts;
 use crate::warning::{Finding, Warning};
 
+/// Ranks of which a picture of one step is made, at most, besides the slowest.
+const MOST_STRIPS: usize = 24;
+
 /// The report of a run. Every number in it is final.
 pub fn of(run: &Run) -> Report {
     let report = without_findings(run);
@@ -46,8 +49,8 @@ fn without_findings(run: &Run) -> Report {
     run.ranks.iter().for_each(|rank| kernels.merge(&rank.measured.kernels));
     let collectives = groups::groups(&run.across.measured, &events, &numbers);
     Report {
-        schema: report::SCHEMA,
-        tool_version: env!("CARGO_PKG_VERSION"),
+        schema: report::SCHEMA.to_owned(),
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         name: run.name.clone(),
         settings: settings(run),
         inputs: run.inputs.clone(),
@@ -154,13 +157,13 @@ fn with_peaks(
 }
 
 /// What logs and topology say of how ranks reach each other.
-fn transport(facts: &Facts, run: &Run) -> report::transport::Transport {
+fn transport(facts: &Facts, run: &Run) -> report::Transport {
     let placed: Vec<(u32, u32)> = run
         .ranks
         .iter()
         .filter_map(|rank| Some((rank.trace.rank, rank.trace.gpu_index?)))
         .collect();
-    report::transport::Transport { gpus: facts.gpus(&placed), ..facts.view() }
+    report::Transport { gpus: facts.gpus(&placed), ..facts.view() }
 }
 
 fn transport_findings(facts: &Facts, report: &Report) -> Vec<Finding> {
@@ -241,11 +244,16 @@ fn graph_warning(traces: &[&RankTrace], ranks: &[RankReport]) -> Option<Warning>
 /// The step of the run whose length is the (lower) median of those that count, on every rank.
 fn strips(run: &Run) -> Vec<Strip> {
     let Some(step) = run.steps.median_step() else { return Vec::new() };
-    let members = &run.steps.members[step];
+    let Some(members) = run.steps.members.get(step) else { return Vec::new() };
+    let slowest = run.steps.steps.get(step).and_then(|step| step.slowest_rank);
+    // Of many ranks the slowest, and others evenly.
+    let every = run.ranks.len().div_ceil(MOST_STRIPS).max(1);
     run.ranks
         .iter()
         .zip(members)
-        .filter_map(|(rank, &at)| {
+        .enumerate()
+        .filter(|(i, (rank, _))| i % every == 0 || Some(rank.trace.rank) == slowest)
+        .filter_map(|(_, (rank, &at))| {
             let window = measure::windows(&rank.measured.steps).get(at).copied().flatten()?;
             Some(strip::strip(&rank.trace, &rank.measured.steps.get(at)?.name, window))
         })

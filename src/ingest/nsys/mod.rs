@@ -27,8 +27,8 @@ pub use self::ranges::StepTexts;
 use self::ranges::{CallIndex, Found, ProcessRanges, Wanted};
 use crate::Result;
 use crate::classify::{self, Classifier};
+use crate::model::input::{Capture, Input};
 use crate::model::{Class, NameId, Names, NcclCall, Ops, RankSource, RankTrace, Texts, UserRanges};
-use crate::report::{Capture, Input};
 use crate::units;
 use crate::warning::Warning;
 
