@@ -67,7 +67,7 @@ pub struct CompareArgs {
     /// Leave out every outlier step, not only a first one
     #[arg(long)]
     pub exclude_outliers: bool,
-    /// Exit with status 1 if a variant is slower than the baseline by more than PCT percent, or if that is inconclusive
+    /// Exit with status 1 if a variant is slower than the baseline by more than PCT percent, with 5 if that is inconclusive
     #[arg(long, value_name = "PCT", value_parser = parse_percent)]
     pub gate: Option<f64>,
     /// How steps and ranks are found.
@@ -165,7 +165,8 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
     args.output.name_left_out(&unusable);
     args.output.emit(&comparison)?;
     Ok(match &comparison.gate {
-        Some(gate) if !gate.passed() => Outcome::GateFailed,
+        Some(gate) if !gate.failed.is_empty() => Outcome::GateFailed,
+        Some(gate) if !gate.passed() => Outcome::GateInconclusive,
         _ if unusable.is_empty() => Outcome::Done,
         _ => Outcome::Incomplete,
     })

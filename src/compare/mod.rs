@@ -11,6 +11,7 @@ pub mod group;
 pub mod manifest;
 mod option;
 mod sample;
+mod statistic;
 mod values;
 mod verdict;
 mod waterfall;
