@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::view::{Export, InspectorLog, NcclLogFile, Rank, Run, Writer};
 use crate::ingest::nsys::file_name;
 use crate::merge::collect::may_be_one_host;
+use crate::steps::StepSource;
 use crate::units::rank_list;
 
 /// Whether a report has a number.
@@ -161,15 +162,19 @@ fn has_graphs(run: &Run) -> bool {
 }
 
 fn steps(run: &Run, exports: &[Export]) -> Judged {
-    let source = run.steps.source.as_deref().unwrap_or_default();
+    let source = run.steps.source;
+    let why = source.map_or("", StepSource::label);
     match run.steps.pattern.as_deref() {
         None => null("no range is a step"),
-        Some("whole") => weaker(format!("the whole capture is one step: {source}")),
-        Some(_) if exports.iter().all(|export| export.rows.api_calls == 0) => {
-            null("no CUDA API calls: nothing says which step launched what")
-        }
+        Some("whole") if exports.iter().all(|export| export.rows.api_calls == 0) => weaker(
+            "the whole capture is one step: without CUDA API calls nothing says which range launched what",
+        ),
+        Some("whole") => weaker(format!("the whole capture is one step: {why}")),
         Some(_) if run.steps.count == Some(0) => null(NO_COMMON_STEP),
-        Some(_) if source != "default" => weaker(format!("by a guess ({source})")),
+        Some(_) if run.steps.paired_by_time => {
+            weaker("texts differ between ranks: steps that run at the same time are one")
+        }
+        Some(_) if source != Some(StepSource::Default) => weaker(format!("by a guess ({why})")),
         Some(_) => match run.steps.count {
             Some(count) => from(&crate::units::plural(count, "step")),
             None => measured(),

@@ -11,6 +11,7 @@ use crate::ingest::nsys::contents::{Contents, Note};
 use crate::ingest::nsys::metadata::Exported;
 use crate::model::nccl_log::NcclLog;
 use crate::model::topology::Topology;
+use crate::steps::StepSource;
 use crate::text::shorten;
 
 /// Entries of a list inside an entry that JSON prints: writers of a log, its processes, notes of the profiler.
@@ -83,9 +84,6 @@ pub struct Run {
     pub numbers: Vec<Number>,
     /// What `report` would fail with.
     pub problem: Option<Unusable>,
-    /// Two ranks of one number: what `report` would fail with once it is told what a step is.
-    #[serde(skip)]
-    pub clash: Option<Unusable>,
     /// The command to run, one word each as a shell takes them; `None` where `report` would fail, or where a name of a file cannot be
     /// printed.
     pub command: Option<Vec<String>>,
@@ -132,23 +130,21 @@ pub struct Rank {
     pub steps: Option<usize>,
 }
 
-/// How the steps of a run are found if nobody says it.
+/// How the steps of a run are found if nobody says it. What ranges cover of the GPU's work is told by `report`, which reads it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Steps {
-    /// The regular expression, or `whole`; `None` if no range is a step.
+    /// The regular expression, or `whole`.
     pub pattern: Option<String>,
     /// Why this one.
-    pub source: Option<String>,
+    pub source: Option<StepSource>,
     /// Text of the first step that every rank has.
     pub first: Option<String>,
     /// Steps that every rank has.
     pub count: Option<usize>,
     /// Steps that only some ranks have.
     pub on_some_ranks: usize,
-    /// Why no range is a step.
-    pub problem: Option<String>,
-    /// A pattern that gives steps where the rules find none.
-    pub proposal: Option<String>,
+    /// True if texts differ so much between ranks that `report` pairs steps by the times at which they run.
+    pub paired_by_time: bool,
 }
 
 /// An export of nsys.
