@@ -1,4 +1,4 @@
-//! From the steps of ranks to the steps of the run, and from steps to summaries (metrics definition, section 5).
+//! From the steps of ranks to the steps of the run, and from steps to summaries (docs/metrics.md, section 5).
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

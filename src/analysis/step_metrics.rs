@@ -1,4 +1,4 @@
-//! The numbers of each step on one rank (metrics definition, section 4).
+//! The numbers of each step on one rank (docs/metrics.md, section 4).
 
 use crate::model::metric::PARTS;
 use crate::model::op::NO_LAUNCH;

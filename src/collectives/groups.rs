@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 use super::events::Event;
-use super::matching::{Match, Method};
+use super::matches::{Match, Method};
 use super::refs::{EventRef, RankIx};
 use super::transfer::{Timing, Untimed, bandwidth};
 use crate::model::{CommOp, Ns, Span};

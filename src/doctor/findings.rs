@@ -5,10 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
-
 use super::numbers::{alone, has_log, sends_to_nobody, unconnected};
-use super::view::{Export, InspectorLog, NcclLogFile, Run, TopologyFile};
+use super::view::{Export, Finding, InspectorLog, NcclLogFile, Run, TopologyFile};
 use crate::Error;
 use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
@@ -28,25 +26,6 @@ const MOST: usize = 200;
 const VERSIONS: usize = 6;
 /// Characters of a text of the profiler that are shown.
 const NOTE: usize = 200;
-
-/// Something that is missing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
-    /// A stable kebab-case name.
-    pub id: &'static str,
-    /// How much it matters.
-    pub severity: Severity,
-    /// The fact, as a sentence.
-    pub title: String,
-    /// Which numbers are null or weaker, as a sentence.
-    pub cost: String,
-    /// The numbers (by [`super::Number::id`]) that it costs.
-    pub numbers: Vec<&'static str>,
-    /// How to capture it, as a sentence.
-    pub advice: String,
-    /// The runs or files that it is about.
-    pub about: Vec<String>,
-}
 
 /// A run with what belongs to it.
 pub struct Facts<'a> {

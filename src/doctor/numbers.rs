@@ -1,59 +1,10 @@
 //! Which numbers a report of a run has, which are weaker than they could be, and which are null.
 
-use serde::Serialize;
-
-use super::view::{Export, InspectorLog, NcclLogFile, Rank, Run, Writer};
+use super::view::{Export, InspectorLog, NcclLogFile, Number, Rank, Run, State, Writer};
 use crate::ingest::nsys::file_name;
 use crate::merge::collect::may_be_one_host;
 use crate::steps::StepSource;
 use crate::units::rank_list;
-
-/// Whether a report has a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// It is null.
-    Null,
-    /// It is there, but says less than it could.
-    Weaker,
-    /// It is measured.
-    Measured,
-}
-
-impl State {
-    /// The word in JSON and CSV.
-    pub fn id(self) -> &'static str {
-        match self {
-            State::Null => "null",
-            State::Weaker => "weaker",
-            State::Measured => "measured",
-        }
-    }
-
-    /// The word that tables print.
-    pub fn label(self) -> &'static str {
-        match self {
-            State::Null => "no",
-            State::Weaker => "in part",
-            State::Measured => "yes",
-        }
-    }
-}
-
-/// Numbers of a report that stand or fall together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Number {
-    /// A stable name.
-    pub id: &'static str,
-    /// What they are, in words.
-    pub name: &'static str,
-    /// Their fields in the report's JSON.
-    pub fields: &'static [&'static str],
-    /// Whether they are there.
-    pub state: State,
-    /// Why not, or why only in part, as a clause; for what is there where it comes from, where that is not obvious.
-    pub why: Option<String>,
-}
 
 const NO_COMMON_STEP: &str = "no step is on every rank";
 

@@ -1,7 +1,7 @@
 //! What communication and copies cost the step, and what the usual remedies are.
 
+use super::draft::{Draft, is_whole, ms, percent, period, severity};
 use super::straggler;
-use super::{Draft, is_whole, ms, percent, period, severity};
 use crate::classify;
 use crate::model::{CommOp, Metric};
 use crate::report::{CollectiveGroup, Kernel, Report};

@@ -1,6 +1,6 @@
 //! Copies beside which nothing else runs, one finding for each kind.
 
-use super::{Draft, ms, percent, period, severity};
+use super::draft::{Draft, ms, percent, period, severity};
 use crate::classify;
 use crate::model::{CommOp, Metric};
 use crate::report::Report;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Draft, is_whole, ms, percent, period, severity};
+use super::draft::{Draft, is_whole, ms, percent, period, severity};
 use crate::classify;
 use crate::model::{CommOp, Metric};
 use crate::report::{CollectiveGroup, Kernel, RankReport, RankStep, Report};

@@ -1,4 +1,4 @@
-//! Kernels of a trace beside the records of NCCL Inspector (metrics definition, section 7).
+//! Kernels of a trace beside the records of NCCL Inspector (docs/metrics.md, section 7).
 //!
 //! ```text
 //! logs --collect--> series of numbered records --owners--> those of each rank --pair--> pairs, and reasons for what is alone
@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod collect;
 pub mod guess;
+pub mod kernels;
 pub mod leftover;
 pub mod lost;
 pub mod owners;
@@ -28,7 +29,8 @@ pub use self::collect::LoggedOp;
 
 use self::clock::Clock;
 use self::collect::Collected;
-use self::pair::{Found, Pair, RankKernels};
+use self::kernels::{Pair, RankKernels};
+use self::pair::Found;
 use crate::collectives::events::{BytesSource, Event};
 use crate::merge::view::{CommTrust, InspectorMerge, InspectorPair, InspectorRank, LoggedWindow};
 use crate::model::record::busbw_gbs;

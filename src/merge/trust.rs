@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::collect::{Collected, LoggedOp};
-use super::pair::Pair;
+use super::kernels::Pair;
 use crate::collectives::events::Event;
 use crate::merge::view::{CommTrust, DeltaUs};
 use crate::stats;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::collect::{Collected, Kind, LoggedOp};
-use super::pair::Pair;
+use super::kernels::Pair;
 use crate::merge::view::{Captured, ChannelImbalance, CommTrust, Typical};
 use crate::model::CommOp;
 use crate::model::record::busbw_gbs;

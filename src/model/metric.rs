@@ -1,6 +1,6 @@
 //! The numbers of one step, as one table: name, unit, definition, and whether more is better.
 //!
-//! Definitions follow section 4 of the metrics definition. Every renderer, summary and comparison walks this table,
+//! Definitions follow section 4 of docs/metrics.md. Every renderer, summary and comparison walks this table,
 //! so a number is added in one place.
 
 use std::ops::{Index, IndexMut};

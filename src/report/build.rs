@@ -4,7 +4,6 @@ use crate::Error;
 use crate::analysis::{kernels::KernelTimes, run, strip};
 use crate::classify::doubt;
 use crate::collectives::{self, events::Event, groups};
-use crate::findings;
 use crate::model::{Metric, RankTrace};
 use crate::report::{
     self, Clock, CollectiveGroup, RankReport, Report, RunSummary, Settings, Strip, headline,
@@ -13,27 +12,14 @@ use crate::run::{RankRun, Run, measure};
 use crate::stats;
 use crate::steps::coverage::Coverage;
 use crate::transport::Facts;
-use crate::warning::{Finding, Warning};
+use crate::warning::Warning;
 
 /// Ranks of which a picture of one step is made, at most, besides the slowest.
 const MOST_STRIPS: usize = 24;
 
-/// The report of a run. Every number in it is final.
-pub fn of(run: &Run) -> Report {
-    let report = without_findings(run);
-    let facts = (!run.options.nccl_logs.is_empty() || run.options.topology.is_some())
-        .then(|| Facts::new(&run.nccl_logs, run.topology.as_ref()));
-    let of_transport =
-        facts.as_ref().map_or_else(Vec::new, |facts| transport_findings(facts, &report));
-    let mut findings: Vec<Finding> =
-        of_transport.into_iter().chain(findings::find(&report)).collect();
-    findings::sort(&mut findings);
-    Report { findings, ..report }
-}
-
-fn without_findings(run: &Run) -> Report {
-    let facts = (!run.options.nccl_logs.is_empty() || run.options.topology.is_some())
-        .then(|| Facts::new(&run.nccl_logs, run.topology.as_ref()));
+/// The numbers of a run, final; what explains them is found from them.
+pub fn numbers(run: &Run) -> Report {
+    let facts = facts(run);
     let numbers: Vec<u32> = run.ranks.iter().map(|rank| rank.trace.rank).collect();
     let events: Vec<&[Event]> = run.ranks.iter().map(|r| r.measured.events.as_slice()).collect();
     let waits = waits(run, &numbers);
@@ -67,6 +53,12 @@ fn without_findings(run: &Run) -> Report {
         findings: Vec::new(),
         strips: strips(run),
     }
+}
+
+/// What NCCL logs and the topology say, if one of them was given.
+pub fn facts(run: &Run) -> Option<Facts<'_>> {
+    (!run.options.nccl_logs.is_empty() || run.options.topology.is_some())
+        .then(|| Facts::new(&run.nccl_logs, run.topology.as_ref()))
 }
 
 fn settings(run: &Run) -> Settings {
@@ -164,13 +156,6 @@ fn transport(facts: &Facts, run: &Run) -> report::Transport {
         .filter_map(|rank| Some((rank.trace.rank, rank.trace.gpu_index?)))
         .collect();
     report::Transport { gpus: facts.gpus(&placed), ..facts.view() }
-}
-
-fn transport_findings(facts: &Facts, report: &Report) -> Vec<Finding> {
-    let captured: Vec<_> =
-        report.inputs.iter().map(|input| input.capture.settings.clone()).collect();
-    let findings = facts.findings(&captured).into_iter();
-    findings.map(|finding| findings::weigh_transport(finding, report)).collect()
 }
 
 fn warnings(run: &Run, ranks: &[RankReport], facts: Option<&Facts>) -> Vec<Warning> {

@@ -1,4 +1,4 @@
-//! The headline: one real step of the run, whose parts add up (metrics definition, section 5).
+//! The headline: one real step of the run, whose parts add up (docs/metrics.md, section 5).
 
 use std::collections::BTreeMap;
 

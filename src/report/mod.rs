@@ -5,6 +5,7 @@ pub mod build;
 pub mod derived;
 pub mod gpus;
 pub mod headline;
+pub mod saved;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,6 @@ pub use crate::collectives::groups::{CollectiveGroup, StepWait};
 pub use crate::merge::view::{InspectorMerge, InspectorPair, InspectorRank};
 pub use crate::model::input::{Capture, Input};
 pub use crate::transport::view::Transport;
-pub use build::of;
 
 /// One finished report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

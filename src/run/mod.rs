@@ -26,7 +26,7 @@ use crate::ingest::nsys::{Candidate, NsysReport};
 use crate::ingest::{communicators, one_run, ranks};
 use crate::merge;
 use crate::merge::collect::{Collected, Process};
-use crate::merge::pair::RankKernels;
+use crate::merge::kernels::RankKernels;
 use crate::model::input::Input;
 use crate::model::nccl_log::NcclLog;
 use crate::model::topology::Topology;

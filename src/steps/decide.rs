@@ -1,4 +1,4 @@
-//! Which ranges are steps: those that cover the GPU's work (metrics definition, section 2). A pure function of what
+//! Which ranges are steps: those that cover the GPU's work (docs/metrics.md, section 2). A pure function of what
 //! was read.
 
 use std::cmp::Reverse;

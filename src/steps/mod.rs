@@ -31,7 +31,7 @@ pub enum StepChoice {
     Kernel(String),
 }
 
-/// What a step's window is (metrics definition, section 2).
+/// What a step's window is (docs/metrics.md, section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowKind {

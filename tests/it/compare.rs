@@ -333,3 +333,22 @@ fn known_answers_on_real_captures() {
         assert_eq!(variant["median_step"]["step_ns"], base + sum, "{}", variant["name"]);
     }
 }
+
+/// A report that was saved is the capture that it was made of: against itself nothing changes, as a baseline it gives the same verdict.
+#[test]
+fn a_saved_report_is_a_capture() {
+    let dir = folder();
+    run(dir.path(), "old", &SLOW);
+    run(dir.path(), "new", &FAST);
+    let saved = nsysnccl(dir.path(), &["report", "old_0.sqlite", "-o", "old.json"]);
+    assert_eq!(saved.status.code(), Some(0));
+    let (exit, plain) = json(dir.path(), &["compare", "a=old_0.sqlite", "b=new_0.sqlite"]);
+    let (same, from_saved) = json(dir.path(), &["compare", "a=old.json", "b=new_0.sqlite"]);
+    assert_eq!((exit, same), (0, 0));
+    for part in ["variants", "waterfall", "expectations", "comparability"] {
+        assert_eq!(plain[part], from_saved[part], "{part}");
+    }
+    let out = nsysnccl(dir.path(), &["compare", "a=old*", "b=new_0.sqlite"]);
+    assert_eq!(out.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("is a saved report"));
+}

@@ -66,10 +66,7 @@ fn the_headline_says_what_was_measured() {
             fixture::overlapped(),
             "The first captured step, “step 0” (213.4 ms), is an outlier and left out of the medians",
         ),
-        (
-            fixture::graphs(),
-            "may communicate, so communication is a lower bound.",
-        ),
+        (fixture::graphs(), "may communicate, so communication is a lower bound."),
         (
             fixture::whole(),
             "The capture has no NVTX ranges, so steps are unknown: the whole capture, first to last GPU operation, is one window of 3.000 s",

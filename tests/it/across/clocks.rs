@@ -332,10 +332,7 @@ fn no_collective_and_a_single_rank() {
     let mut single = Cluster::new(1);
     steps(&mut single, 0..4);
     let report = single.finish();
-    assert_eq!(
-        (report.collectives.len(), report.waits.len(), codes(&report)),
-        (0, 0, vec![])
-    );
+    assert_eq!((report.collectives.len(), report.waits.len(), codes(&report)), (0, 0, vec![]));
     assert_eq!(report.ranks[0].clock.collectives, 0);
 }
 
