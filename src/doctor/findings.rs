@@ -5,47 +5,27 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
-
 use super::numbers::{alone, has_log, sends_to_nobody, unconnected};
-use super::view::{Export, InspectorLog, NcclLogFile, Run, TopologyFile};
+use super::view::{Export, Finding, InspectorLog, NcclLogFile, Run, TopologyFile};
 use crate::Error;
-use crate::catalogue::{Id, Severity};
 use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
 use crate::ingest::nsys::notes::concerns_report;
 use crate::model::RankSource;
-use crate::text::{capitalised, shell_quote, shorten};
+use crate::steps::StepSource;
+use crate::text::{capitalised, shorten};
 use crate::units::{count, rank_list};
+use crate::warning::Severity;
 
 const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep";
 const INSPECTOR: &str = "NCCL_PROFILER_PLUGIN=/path/to/libnccl-profiler-inspector.so NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000 NCCL_INSPECTOR_DUMP_DIR=FOLDER (its parent has to exist), and give the folder to --inspector";
 const PROFILE: &str = "nsys profile --trace=cuda,nvtx --cuda-graph-trace=node";
-/// Missings, the most important; each run can have its own.
+/// Findings, the most important; each run can have its own.
 const MOST: usize = 200;
 /// Versions that one sentence names.
 const VERSIONS: usize = 6;
 /// Characters of a text of the profiler that are shown.
 const NOTE: usize = 200;
-
-/// Something that is missing, with the numbers that it costs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Missing {
-    /// What it is.
-    pub id: Id,
-    /// How much it matters.
-    pub severity: Severity,
-    /// The fact, as a sentence.
-    pub title: String,
-    /// Which numbers are null or weaker, as a sentence.
-    pub cost: String,
-    /// The numbers (by [`super::Number::id`]) that it costs.
-    pub numbers: Vec<&'static str>,
-    /// How to capture it, as a sentence.
-    pub advice: String,
-    /// The runs or files that it is about.
-    pub about: Vec<String>,
-}
 
 /// A run with what belongs to it.
 pub struct Facts<'a> {
@@ -63,16 +43,17 @@ pub struct Facts<'a> {
     pub topologies: usize,
 }
 
-/// Something that a run misses; `costs` are the numbers and what happens to them.
-fn missing(
-    id: Id,
+/// A finding about a run; `costs` are the numbers and what happens to them.
+fn finding(
+    id: &'static str,
+    severity: Severity,
     title: impl Into<String>,
     (numbers, cost): (&[&'static str], &str),
     advice: impl Into<String>,
-) -> Missing {
-    Missing {
+) -> Finding {
+    Finding {
         id,
-        severity: id.severity().unwrap_or(Severity::Info),
+        severity,
         title: title.into(),
         cost: cost.to_owned(),
         numbers: numbers.to_vec(),
@@ -82,7 +63,7 @@ fn missing(
 }
 
 /// Everything that is missing from a run.
-pub fn of_run(facts: &Facts<'_>) -> Vec<Missing> {
+pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
     let of_the_run = [
         problem(facts.run),
         captured_apart(facts.run),
@@ -104,10 +85,10 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Missing> {
         topology_without_nvlink(facts.topology),
         versions(facts.exports),
     ];
-    let mut list: Vec<Missing> = of_the_run
+    let mut list: Vec<Finding> = of_the_run
         .into_iter()
         .flatten()
-        .map(|finding| Missing { about: vec![facts.run.name.clone()], ..finding })
+        .map(|finding| Finding { about: vec![facts.run.name.clone()], ..finding })
         .collect();
     for export in facts.exports {
         let own = [
@@ -120,19 +101,19 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Missing> {
         list.extend(
             own.into_iter()
                 .flatten()
-                .map(|finding| Missing { about: vec![file_name(export.path.as_ref())], ..finding }),
+                .map(|finding| Finding { about: vec![file_name(export.path.as_ref())], ..finding }),
         );
     }
     list
 }
 
-fn problem(run: &Run) -> Option<Missing> {
-    let problem =
-        run.clash.as_ref().or(run.problem.as_ref().filter(|_| run.steps.problem.is_none()))?;
+fn problem(run: &Run) -> Option<Finding> {
+    let problem = run.problem.as_ref()?;
     let advice =
         problem.advice.clone().unwrap_or_else(|| "Give the reports of one run only.".to_owned());
-    Some(missing(
-        Id::ReportFails,
+    Some(finding(
+        "report-fails",
+        Severity::High,
         format!("A report of these files stops with an error: {}.", problem.fact),
         (
             &["steps", "shares", "copies", "across", "bandwidth", "inspector", "transport"],
@@ -142,10 +123,11 @@ fn problem(run: &Run) -> Option<Missing> {
     ))
 }
 
-fn captured_apart(run: &Run) -> Option<Missing> {
+fn captured_apart(run: &Run) -> Option<Finding> {
     run.captured_apart.as_ref().map(|message| {
-        missing(
-            Id::CapturedApart,
+        finding(
+            "captured-apart",
+            Severity::High,
             message.clone(),
             (&["across", "bandwidth"], "Waiting, last ranks and clocks mean nothing."),
             "Put the reports of each run in a folder of its own, or name them differently; nsysnccl compare takes several runs.",
@@ -153,7 +135,7 @@ fn captured_apart(run: &Run) -> Option<Missing> {
     })
 }
 
-fn ranks_missing(run: &Run) -> Option<Missing> {
+fn ranks_missing(run: &Run) -> Option<Finding> {
     let talks_alone = run.ranks.len() == 1 && run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     let title = match (run.world_size, run.ranks_missing.as_slice()) {
         (Some(world), [one]) => format!("The run has {world} ranks; one is not here: rank {one}."),
@@ -179,20 +161,22 @@ fn ranks_missing(run: &Run) -> Option<Missing> {
     } else {
         "Waiting, last ranks, clocks and bandwidth are missing: they need a second rank."
     };
-    Some(missing(
-        Id::RanksMissing,
+    Some(finding(
+        "ranks-missing",
+        Severity::Medium,
         title,
         (&["steps", "across", "bandwidth"], across),
         "Add their exports; every rank writes one with torchrun --no-python nsys profile --output=NAME_%q{RANK} (or srun nsys profile --output=NAME_%q{SLURM_PROCID}).",
     ))
 }
 
-fn rank_unknown(run: &Run) -> Option<Missing> {
+fn rank_unknown(run: &Run) -> Option<Finding> {
     let by_order = RankSource::Order.label();
     let unknown = run.ranks.iter().filter(|rank| rank.rank_source == by_order).count();
     (unknown > 0 && run.ranks.len() > 1).then(|| {
-        missing(
-            Id::RankUnknown,
+        finding(
+            "rank-unknown",
+            Severity::Medium,
             "Nothing in the capture says which rank a process is: they are numbered in order of file, process and device.",
             (&["across"], "Numbers are right, but the rank beside them may be another one."),
             "Capture one report a rank with --output=NAME_%q{RANK}; or let the captured range begin before NCCL's communicators are made and export with --include-json true; or name the ranks with --rank-regex.",
@@ -200,7 +184,7 @@ fn rank_unknown(run: &Run) -> Option<Missing> {
     })
 }
 
-fn steps(facts: &Facts<'_>) -> Option<Missing> {
+fn steps(facts: &Facts<'_>) -> Option<Finding> {
     let run = facts.run;
     let annotate = "put an NVTX range around each step, e.g. torch.cuda.nvtx.range_push(f\"step_{i}\") and range_pop()";
     let kernel = "or name a kernel that begins each step with --step-kernel REGEX";
@@ -208,61 +192,69 @@ fn steps(facts: &Facts<'_>) -> Option<Missing> {
         &["steps"],
         "The whole capture is one step: no time per step, no median, no verdict of compare.",
     );
-    if let Some(problem) = &run.steps.problem {
-        let advice = match &run.steps.proposal {
-            Some(_) if run.command.is_some() => {
-                "The command below names the range that looks most like one; --step takes any regular expression.".to_owned()
-            }
-            Some(proposal) => format!("Name the range that is a step, for example --step {}.", shell_quote(proposal)),
-            None => format!("Capture again and {annotate}; {kernel}."),
-        };
-        let costs: (&[&str], &str) = (
-            &["steps", "shares", "copies", "across", "bandwidth"],
-            "A report without --step stops with this error.",
-        );
-        return Some(missing(
-            Id::StepsNotFound,
-            format!("Steps are not found: {problem}."),
-            costs,
-            advice,
-        ));
-    }
-    match (run.steps.pattern.as_deref(), run.steps.source.as_deref()) {
-        (Some("whole"), _) if facts.exports.iter().any(|export| export.rows.ranges > 0) => {
-            Some(missing(
-                Id::NoStepRanges,
-                "The only NVTX ranges are NCCL's own.",
-                costs,
-                format!("Capture again with {PROFILE} and {annotate}; {kernel}."),
-            ))
+    let advice = format!("Capture again with {PROFILE} and {annotate}; {kernel}.");
+    let (id, title) = match run.steps.source? {
+        StepSource::OnlyNccl => ("no-step-ranges", "The only NVTX ranges are NCCL's own."),
+        StepSource::OnlyLibraries => {
+            ("no-step-ranges", "The only NVTX ranges are those of libraries.")
         }
-        (Some("whole"), _) => {
+        StepSource::Elsewhere => {
+            ("no-step-ranges", "The NVTX ranges are those of processes that run no GPU work.")
+        }
+        StepSource::Uncovered if facts.exports.iter().all(|export| export.rows.api_calls == 0) => {
+            return None;
+        }
+        StepSource::Uncovered => {
+            return Some(finding(
+                "steps-not-found",
+                Severity::High,
+                "No NVTX range recurs on every rank, so none is taken for a step.",
+                costs,
+                format!(
+                    "Name the range that is one: --step takes any regular expression; or capture again and {annotate}; {kernel}."
+                ),
+            ));
+        }
+        StepSource::NoRanges => {
             let off = facts.exports.iter().any(|export| export.nvtx_traced == Some(false));
             let title = if off { "NVTX was not traced." } else { "There is no NVTX range." };
-            Some(missing(
-                Id::NoNvtx,
-                title,
-                costs,
-                format!("Capture again with {PROFILE} and {annotate}; {kernel}."),
-            ))
+            ("no-nvtx", title)
         }
-        (Some(pattern), Some(source)) if source != "default" => Some(missing(
-            Id::StepsByGuess,
-            format!(
-                "Steps are taken from a repeated range, {}, since no range is called step, batch or iteration.",
-                shorten(pattern, 100)
-            ),
-            (
-                &["steps"],
-                "If that range is no training step, every number is about something else.",
-            ),
-            format!("Check it, name another one with --step REGEX, or {annotate}."),
-        )),
-        _ => None,
-    }
+        StepSource::Repeated => {
+            return Some(finding(
+                "steps-by-guess",
+                Severity::Info,
+                format!(
+                    "Steps are taken from a repeated range, {}, since no range is called step, batch or iteration.",
+                    shorten(run.steps.pattern.as_deref().unwrap_or_default(), 100)
+                ),
+                (
+                    &["steps"],
+                    "If that range is not a training step, every number is about something else.",
+                ),
+                format!("Check it, name another one with --step REGEX, or {annotate}."),
+            ));
+        }
+        StepSource::Default | StepSource::Told | StepSource::ToldWhole | StepSource::ToldKernel => {
+            return None;
+        }
+    };
+    Some(finding(id, Severity::High, title, costs, advice))
 }
 
-fn steps_differ(run: &Run) -> Option<Missing> {
+fn steps_differ(run: &Run) -> Option<Finding> {
+    if run.steps.paired_by_time {
+        return Some(finding(
+            "steps-differ",
+            Severity::Medium,
+            "Ranks call their steps differently, so a report takes those for one that run at the same time.",
+            (
+                &["steps", "across"],
+                "Where ranks hold different parts of the run, steps that belong together are not told.",
+            ),
+            "Give a step the same text on every rank, and capture the same steps: let all ranks call cudaProfilerStart at the same step.",
+        ));
+    }
     let (common, others) = (run.steps.count?, run.steps.on_some_ranks);
     let (severity, there) = match common {
         0 => (Severity::High, "none is on every rank".to_owned()),
@@ -270,20 +262,21 @@ fn steps_differ(run: &Run) -> Option<Missing> {
         n => (Severity::Medium, format!("{} are on every rank", count(n as u64))),
     };
     (others > 0).then(|| {
-        let missing = missing(
-            Id::StepsDiffer,
+        finding(
+            "steps-differ",
+            severity,
             format!("Ranks hold different steps: {there}, {} on some only.", count(others as u64)),
             (&["steps", "shares", "copies", "across"], "A step that is not on every rank is left out of the run's figures."),
             "Capture the same steps on every rank: let all ranks call cudaProfilerStart at the same step.",
-        );
-        Missing { severity, ..missing }
+        )
     })
 }
 
-fn few_steps(run: &Run) -> Option<Missing> {
+fn few_steps(run: &Run) -> Option<Finding> {
     run.steps.count.filter(|&steps| (1..ROUGH_STEPS).contains(&steps))?;
-    Some(missing(
-        Id::FewSteps,
+    Some(finding(
+        "few-steps",
+        Severity::Info,
         format!("Fewer than {ROUGH_STEPS} steps of a rank were captured."),
         (&["steps"], "Medians rest on few values, and the interval of a comparison is rough."),
         format!(
@@ -293,10 +286,11 @@ fn few_steps(run: &Run) -> Option<Missing> {
     ))
 }
 
-fn processes_without_steps(run: &Run) -> Option<Missing> {
+fn processes_without_steps(run: &Run) -> Option<Finding> {
     (run.processes_without_steps > 0).then(|| {
-        missing(
-            Id::ProcessWithoutSteps,
+        finding(
+            "process-without-steps",
+            Severity::Medium,
             format!(
                 "{} ran GPU work but no step range, although others have: left out.",
                 plural_of(run.processes_without_steps, "process", "processes")
@@ -307,11 +301,12 @@ fn processes_without_steps(run: &Run) -> Option<Missing> {
     })
 }
 
-fn graphs(facts: &Facts<'_>) -> Option<Missing> {
+fn graphs(facts: &Facts<'_>) -> Option<Finding> {
     let rows: u64 = facts.run.ranks.iter().map(|rank| rank.graphs).sum();
     (rows > 0).then(|| {
-        missing(
-            Id::GraphLevelTrace,
+        finding(
+            "graph-level-trace",
+            Severity::High,
             format!(
                 "CUDA graphs were captured as one row each ({}): the kernels inside them, NCCL's among them, are not there.",
                 plural_of(rows as usize, "launch", "launches")
@@ -325,12 +320,13 @@ fn graphs(facts: &Facts<'_>) -> Option<Missing> {
     })
 }
 
-fn no_communication(facts: &Facts<'_>) -> Option<Missing> {
+fn no_communication(facts: &Facts<'_>) -> Option<Finding> {
     let run = facts.run;
     let any = run.ranks.iter().any(|rank| rank.comm_kernels + rank.graphs > 0);
     (!any && !alone(run) && !run.ranks.is_empty()).then(|| {
-        missing(
-            Id::NoCommunication,
+        finding(
+            "no-communication",
+            Severity::Medium,
             "No communication kernel was recognised, although there are several ranks.",
             (&["shares", "across", "bandwidth", "inspector"], "Communication is 0, and its overlap, waiting and bandwidth are missing."),
             "If kernels of another library communicate, name them with --comm-regex; else capture whole steps (--capture-range=cudaProfilerApi around them).",
@@ -338,7 +334,7 @@ fn no_communication(facts: &Facts<'_>) -> Option<Missing> {
     })
 }
 
-fn rank_without_communication(run: &Run) -> Option<Missing> {
+fn rank_without_communication(run: &Run) -> Option<Finding> {
     let silent: Vec<u32> = run
         .ranks
         .iter()
@@ -346,8 +342,9 @@ fn rank_without_communication(run: &Run) -> Option<Missing> {
         .map(|rank| rank.rank)
         .collect();
     (!silent.is_empty() && silent.len() < run.ranks.len()).then(|| {
-        missing(
-            Id::RankWithoutCommunication,
+        finding(
+            "rank-without-communication",
+            Severity::Medium,
             format!("Rank {} ran no communication kernel, although others did.", rank_list(&silent)),
             (&["across"], "Its clock cannot be aligned with the others', and it waits for nobody."),
             "Capture the same steps on every rank: let all ranks call cudaProfilerStart at the same step.",
@@ -355,7 +352,7 @@ fn rank_without_communication(run: &Run) -> Option<Missing> {
     })
 }
 
-fn payloads(facts: &Facts<'_>) -> Option<Missing> {
+fn payloads(facts: &Facts<'_>) -> Option<Finding> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     let without: Vec<&Export> = facts
         .exports
@@ -396,8 +393,9 @@ fn payloads(facts: &Facts<'_>) -> Option<Missing> {
         String::new()
     };
     let title = format!("{}{some}.", title.trim_end_matches('.'));
-    Some(missing(
-        Id::NoPayloads,
+    Some(finding(
+        "no-payloads",
+        Severity::Medium,
         title,
         if sends_to_nobody(facts.run, facts.exports) {
             (
@@ -414,11 +412,12 @@ fn payloads(facts: &Facts<'_>) -> Option<Missing> {
     ))
 }
 
-fn no_inspector(facts: &Facts<'_>) -> Option<Missing> {
+fn no_inspector(facts: &Facts<'_>) -> Option<Finding> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     (talks && facts.inspector.is_empty()).then(|| {
-        missing(
-            Id::NoInspector,
+        finding(
+            "no-inspector",
+            Severity::Info,
             "There is no NCCL Inspector log of these processes.",
             (&["inspector"], "Whether the captured steps are typical of the run cannot be told, and NCCL's own times are missing."),
             format!("Run with {INSPECTOR}."),
@@ -426,7 +425,7 @@ fn no_inspector(facts: &Facts<'_>) -> Option<Missing> {
     })
 }
 
-fn inspector_ranks(facts: &Facts<'_>) -> Option<Missing> {
+fn inspector_ranks(facts: &Facts<'_>) -> Option<Finding> {
     let without: Vec<u32> = facts
         .run
         .ranks
@@ -435,8 +434,9 @@ fn inspector_ranks(facts: &Facts<'_>) -> Option<Missing> {
         .map(|rank| rank.rank)
         .collect();
     (!facts.inspector.is_empty() && !without.is_empty()).then(|| {
-        missing(
-            Id::InspectorLogMissing,
+        finding(
+            "inspector-log-missing",
+            Severity::Info,
             format!("There is no Inspector log of rank {}, although there is of others.", rank_list(&without)),
             (&["inspector"], "Its kernels are not paired, and waiting in the rest of the run is not known."),
             "Look for <host>-pid<pid>.log in NCCL_INSPECTOR_DUMP_DIR of that rank; a process that ends within the dump interval (NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS) after its last operation loses it.",
@@ -444,7 +444,7 @@ fn inspector_ranks(facts: &Facts<'_>) -> Option<Missing> {
     })
 }
 
-fn no_nccl_log(facts: &Facts<'_>) -> Option<Missing> {
+fn no_nccl_log(facts: &Facts<'_>) -> Option<Finding> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     let connections: u64 = facts.nccl_logs.iter().map(|log| log.connections).sum();
     let costs: (&[&str], &str) = (
@@ -456,18 +456,31 @@ fn no_nccl_log(facts: &Facts<'_>) -> Option<Missing> {
     if !talks || connections > 0 {
         None
     } else if facts.nccl_logs.is_empty() {
-        Some(missing(Id::NoNcclLog, "There is no NCCL log of these processes.", costs, advice))
+        Some(finding(
+            "no-nccl-log",
+            Severity::Info,
+            "There is no NCCL log of these processes.",
+            costs,
+            advice,
+        ))
     } else {
         let advice = "Run with NCCL_DEBUG=INFO; where NCCL_DEBUG_SUBSYS is set, it needs INIT and P2P,SHM,NET. Connections are printed at their first use.";
-        Some(missing(Id::NcclLogWithoutChannels, "The NCCL log names no channel.", costs, advice))
+        Some(finding(
+            "nccl-log-without-channels",
+            Severity::Info,
+            "The NCCL log names no channel.",
+            costs,
+            advice,
+        ))
     }
 }
 
-fn nccl_ranks(facts: &Facts<'_>) -> Option<Missing> {
+fn nccl_ranks(facts: &Facts<'_>) -> Option<Finding> {
     let without = unconnected(facts.run, facts.nccl_logs);
     (!without.is_empty()).then(|| {
-        missing(
-            Id::NcclLogMissing,
+        finding(
+            "nccl-log-missing",
+            Severity::Info,
             format!("No NCCL log names a connection of rank {}, although one does of others.", rank_list(&without)),
             (&["transport"], "Which transport it sends by is not known."),
             "With NCCL_DEBUG_FILE=nccl.%h.%p.log every process writes a file of its own: give all of them to --nccl-log.",
@@ -475,7 +488,7 @@ fn nccl_ranks(facts: &Facts<'_>) -> Option<Missing> {
     })
 }
 
-fn no_topology(facts: &Facts<'_>) -> Option<Missing> {
+fn no_topology(facts: &Facts<'_>) -> Option<Finding> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     if !talks || facts.topology.is_some() {
         return None;
@@ -494,13 +507,14 @@ fn no_topology(facts: &Facts<'_>) -> Option<Missing> {
         &["transport"],
         "Whether the GPUs could reach each other by a better way than they do is not known.",
     );
-    Some(missing(Id::NoTopology, title, costs, advice))
+    Some(finding("no-topology", Severity::Info, title, costs, advice))
 }
 
-fn topology_without_nvlink(topology: Option<&TopologyFile>) -> Option<Missing> {
+fn topology_without_nvlink(topology: Option<&TopologyFile>) -> Option<Finding> {
     topology.filter(|topology| topology.hides_nvlink).map(|_| {
-        missing(
-            Id::TopologyWithoutNvlink,
+        finding(
+            "topology-without-nvlink",
+            Severity::Info,
             "The topology was printed without NVLink (nvidia-smi topo -mp).",
             (&["transport"], "What looks like PCIe may be NVLink."),
             "On the machine: nvidia-smi topo -m > topo.txt.",
@@ -508,12 +522,13 @@ fn topology_without_nvlink(topology: Option<&TopologyFile>) -> Option<Missing> {
     })
 }
 
-fn versions(exports: &[Export]) -> Option<Missing> {
+fn versions(exports: &[Export]) -> Option<Finding> {
     let versions: BTreeSet<&str> =
         exports.iter().filter_map(|export| export.nsys_version.as_deref()).collect();
     (versions.len() > 1).then(|| {
-        missing(
-            Id::NsysVersionsDiffer,
+        finding(
+            "nsys-versions-differ",
+            Severity::Info,
             format!(
                 "The exports are by {} versions of nsys: {}.",
                 count(versions.len() as u64),
@@ -525,7 +540,7 @@ fn versions(exports: &[Export]) -> Option<Missing> {
     })
 }
 
-fn partial_export(export: &Export) -> Option<Missing> {
+fn partial_export(export: &Export) -> Option<Finding> {
     let (tables, times) = (export.exported.only_some_tables, export.exported.only_some_times);
     (tables || times).then(|| {
         let what = match (tables, times) {
@@ -533,8 +548,9 @@ fn partial_export(export: &Export) -> Option<Missing> {
             (true, false) => "tables (--tables)",
             _ => "times (--times)",
         };
-        missing(
-            Id::PartialExport,
+        finding(
+            "partial-export",
+            Severity::High,
             format!("Only some {what} were exported."),
             (
                 &["steps", "shares", "copies", "across", "bandwidth"],
@@ -545,10 +561,11 @@ fn partial_export(export: &Export) -> Option<Missing> {
     })
 }
 
-fn no_api_calls(export: &Export) -> Option<Missing> {
+fn no_api_calls(export: &Export) -> Option<Finding> {
     (export.rows.api_calls == 0).then(|| {
-        missing(
-            Id::NoApiCalls,
+        finding(
+            "no-api-calls",
+            Severity::High,
             "There are no CUDA API calls.",
             (
                 &["steps", "bandwidth"],
@@ -559,10 +576,11 @@ fn no_api_calls(export: &Export) -> Option<Missing> {
     })
 }
 
-fn no_epoch(export: &Export, run: &Run) -> Option<Missing> {
+fn no_epoch(export: &Export, run: &Run) -> Option<Finding> {
     (!export.has_epoch && run.ranks.len() > 1).then(|| {
-        missing(
-            Id::NoEpoch,
+        finding(
+            "no-epoch",
+            Severity::Medium,
             "The export does not say when it was captured.",
             (&["across", "inspector"], "Clocks rest on matched collectives alone, records of Inspector are not placed by time, and reports of different runs are not noticed."),
             format!("Export again, with all tables: {EXPORT}."),
@@ -570,7 +588,7 @@ fn no_epoch(export: &Export, run: &Run) -> Option<Missing> {
     })
 }
 
-fn profiler_errors(export: &Export) -> Option<Missing> {
+fn profiler_errors(export: &Export) -> Option<Finding> {
     let errors: Vec<&str> = export
         .profiler_notes
         .iter()
@@ -583,8 +601,9 @@ fn profiler_errors(export: &Export) -> Option<Missing> {
     } else {
         String::new()
     };
-    Some(missing(
-        Id::ProfilerError,
+    Some(finding(
+        "profiler-error",
+        Severity::Medium,
         format!("The profiler noted an error: {}{more}", shorten(first, NOTE)),
         (&["steps", "shares", "copies"], "Events may be lost, which every number then lacks."),
         "Capture fewer steps; let the program end by itself; see what the error says.",
@@ -594,12 +613,13 @@ fn profiler_errors(export: &Export) -> Option<Missing> {
 /// Warnings that stand in good captures too, by their beginning.
 const USUAL: [&str; 3] = ["Not all ", "No CUDA events collected", "No NVTX events collected"];
 
-fn profiler_warnings(export: &Export) -> Option<Missing> {
+fn profiler_warnings(export: &Export) -> Option<Finding> {
     let unusual =
         |text: &str| concerns_report(text) && !USUAL.iter().any(|usual| text.starts_with(usual));
     let first = export.profiler_notes.iter().find(|note| !note.error && unusual(&note.text))?;
-    Some(missing(
-        Id::ProfilerWarning,
+    Some(finding(
+        "profiler-warning",
+        Severity::Info,
         format!("The profiler noted: {}", shorten(&first.text, NOTE)),
         (&[], "It may say that events were lost."),
         "See what it says; all of its notes are listed in HTML and JSON.",
@@ -607,14 +627,15 @@ fn profiler_warnings(export: &Export) -> Option<Missing> {
 }
 
 /// An export of which no report can be made, since it holds no GPU work.
-pub fn without_work(export: &Export, reason: &Error) -> Missing {
-    let found = missing(
-        Id::NoGpuWork,
+pub fn without_work(export: &Export, reason: &Error) -> Finding {
+    let found = finding(
+        "no-gpu-work",
+        Severity::High,
         format!("The export {}.", reason.fact.trim_end_matches('.')),
         (&["steps", "shares", "copies", "across", "bandwidth"], "No report can be made of it."),
         format!("{}.", capitalised(reason.hint.as_deref().unwrap_or_default())),
     );
-    Missing { about: vec![file_name(export.path.as_ref())], ..found }
+    Finding { about: vec![file_name(export.path.as_ref())], ..found }
 }
 
 /// What is said of logs that belong to no run, and of logs alone.
@@ -623,7 +644,7 @@ pub fn of_logs(
     inspector: &[InspectorLog],
     nccl_logs: &[NcclLogFile],
     attached: &dyn Fn(&String) -> bool,
-) -> Vec<Missing> {
+) -> Vec<Finding> {
     let foreign = |paths: Vec<&String>| {
         paths
             .into_iter()
@@ -638,8 +659,9 @@ pub fn of_logs(
         );
         let costs: (&[&str], &str) =
             (&["steps", "shares", "copies", "across", "bandwidth"], "No report can be made.");
-        list.push(missing(
-            Id::NoExport,
+        list.push(finding(
+            "no-export",
+            Severity::High,
             "There is no export of nsys with GPU work.",
             costs,
             advice,
@@ -652,9 +674,9 @@ pub fn of_logs(
             (&["inspector", "bandwidth"], "They are not in the commands below.");
         let advice = "Give the logs of the captured run; process ids differ too where nsys and the program ran in containers of their own.";
         let title = "These Inspector logs come from other processes and communicators than the captured ones.";
-        list.push(Missing {
+        list.push(Finding {
             about: inspector,
-            ..missing(Id::InspectorLogOfAnotherRun, title, costs, advice)
+            ..finding("inspector-log-of-another-run", Severity::Medium, title, costs, advice)
         });
     }
     let nccl = foreign(nccl_logs.iter().map(|log| &log.path).collect());
@@ -662,21 +684,21 @@ pub fn of_logs(
         let costs: (&[&str], &str) = (&["transport"], "They are not in the commands below.");
         let advice = "Give the log of the captured run; process ids differ too where nsys and the program ran in containers of their own.";
         let title = "These NCCL logs come from other processes than the captured ones.";
-        list.push(Missing {
+        list.push(Finding {
             about: nccl,
-            ..missing(Id::NcclLogOfAnotherRun, title, costs, advice)
+            ..finding("nccl-log-of-another-run", Severity::Medium, title, costs, advice)
         });
     }
     list
 }
 
 /// The same about several runs or files is said once; the most important comes first.
-pub fn merged(findings: Vec<Missing>) -> Vec<Missing> {
-    let mut list: Vec<Missing> = Vec::new();
+pub fn merged(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut list: Vec<Finding> = Vec::new();
     for finding in findings {
         match list
             .iter_mut()
-            .find(|known| Missing { about: known.about.clone(), ..finding.clone() } == **known)
+            .find(|known| Finding { about: known.about.clone(), ..finding.clone() } == **known)
         {
             Some(known) => known.about.extend(finding.about),
             None => list.push(finding),

@@ -6,6 +6,7 @@
 //! ```
 //! Steps and ranks come from the rules of `report` itself, so that what is said here is what happens there.
 
+mod assemble;
 mod command;
 mod files;
 mod findings;
@@ -14,8 +15,7 @@ mod runs;
 mod view;
 
 pub use files::{Listed, list};
-pub use findings::Missing;
-pub use numbers::{Number, State, alone};
+pub use numbers::alone;
 pub use view::*;
 
 use crate::{Error, Result};
@@ -35,7 +35,13 @@ pub fn examine(listed: &[Result<Listed>], tick: impl Fn() + Sync) -> Result<Exam
         return Err(nothing_usable(&unusable, other.len()));
     }
     let runs = runs::of(exports, &inspector, &nccl_logs, &topologies)?;
-    Ok(view::assemble((runs, without_work), inspector, nccl_logs, topologies, (&other, &unusable)))
+    Ok(assemble::assemble(
+        (runs, without_work),
+        inspector,
+        nccl_logs,
+        topologies,
+        (&other, &unusable),
+    ))
 }
 
 fn nothing_usable(unusable: &[Error], other: usize) -> Error {

@@ -1,9 +1,17 @@
 //! What explains the run, each with its evidence and what to try, from the finished numbers of a report.
 
 mod communication;
+mod copies;
+mod draft;
 mod shared_gpu;
 mod straggler;
 
+<<<<<<< HEAD
+=======
+use serde_json::Value;
+
+use self::draft::{Draft, percent, period, rounded, severity};
+>>>>>>> 4157a6c
 use self::straggler::Cause;
 use crate::catalogue::{Finding, Id, Severity};
 use crate::model::Metric;
@@ -28,10 +36,10 @@ pub fn find(report: &Report) -> Vec<Finding> {
     list.extend(communication::share(report));
     list.extend(communication::tiny_messages(report));
     list.extend(communication::end_spread(report));
-    list.extend(communication::copies(report));
+    list.extend(copies::copies(report));
     list.extend(communication::idle(
         report,
-        late.filter(|late| late.cause == Cause::Idle).map(|late| late.rank),
+        late.filter(|late| matches!(late.cause, Cause::Idle | Cause::Host)).map(|late| late.rank),
     ));
     sort(&mut list);
     list
@@ -82,6 +90,7 @@ pub fn sort(list: &mut [Finding]) {
         by_weight.then(effect(a).cmp(&effect(b))).then_with(|| a.id.cmp(&b.id))
     });
 }
+<<<<<<< HEAD
 
 /// What a figure is of, in words: a step, or the capture where all of it is one window.
 struct Period {
@@ -117,3 +126,5 @@ fn ms(ns: f64) -> String {
 fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
+=======
+>>>>>>> 4157a6c

@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
+<<<<<<< HEAD
 use crate::catalogue::{Finding, Id};
+=======
+use super::draft::Draft;
+>>>>>>> 4157a6c
 use crate::report::{Report, gpus};
 use crate::units;
 

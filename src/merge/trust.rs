@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::collect::{Collected, LoggedOp};
+<<<<<<< HEAD
 use super::pair::Pair;
 use crate::catalogue::Id;
+=======
+use super::kernels::Pair;
+>>>>>>> 4157a6c
 use crate::collectives::events::Event;
-use crate::report::{CommTrust, DeltaUs};
+use crate::merge::view::{CommTrust, DeltaUs};
 use crate::stats;
 use crate::units;
 use crate::warning::Warning;

@@ -10,8 +10,9 @@ use super::document::{Block, Document, Entry, Level, Note, Section};
 use super::table::Tone;
 use super::view::tables::settings;
 use super::{Page, units};
-use crate::catalogue::Severity;
-use crate::doctor::{Examination, Missing, Number, Run, State};
+use crate::doctor::{Examination, Finding, Number, Run, State};
+use crate::steps::StepSource;
+use crate::warning::Severity;
 
 /// Of more runs than this the numbers are one table.
 const FEW: usize = 3;
@@ -210,7 +211,7 @@ fn missing(run: &Run) -> Vec<String> {
     }
 }
 
-fn note(view: &Examination, finding: &Missing) -> Note {
+fn note(view: &Examination, finding: &Finding) -> Note {
     let about: Vec<&str> = finding.about.iter().map(String::as_str).collect();
     // Where there is only one run, it goes without saying.
     let obvious = matches!(view.runs.as_slice(), [run] if about == [run.name.as_str()]);
@@ -264,11 +265,9 @@ fn run_section(run: &Run) -> Option<Section> {
         },
         tone: tone(number.state),
     };
-    let steps = match (&run.steps.pattern, &run.steps.source) {
-        (Some(_), Some(source)) if source == "default" => {
-            "; steps by the default pattern".to_owned()
-        }
-        (Some(pattern), Some(source)) => format!("; steps: {pattern} ({source})"),
+    let steps = match (&run.steps.pattern, run.steps.source) {
+        (Some(_), Some(StepSource::Default)) => "; steps by the default pattern".to_owned(),
+        (Some(pattern), Some(source)) => format!("; steps: {pattern} ({})", source.label()),
         _ => String::new(),
     };
     let ranks: Vec<u32> = run.ranks.iter().map(|rank| rank.rank).collect();
