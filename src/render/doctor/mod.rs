@@ -51,6 +51,7 @@ fn document(view: &Examination) -> Document {
             .filter_map(|(heading, blocks)| Section::new(heading, blocks))
             .collect()
     };
+    sections.iter_mut().for_each(|section| section.key = true);
     let export_settings =
         settings(view.exports.iter().map(|export| (export.path.as_str(), &export.settings)));
     let rest = [
@@ -76,6 +77,7 @@ fn document(view: &Examination) -> Document {
         title: title(view),
         facts: facts(view),
         headline: headline(view),
+        picture: None,
         findings: view.findings.iter().map(|finding| note(view, finding)).collect(),
         sections,
         warnings: Vec::new(),

@@ -7,6 +7,9 @@ use crate::render::units::{bytes, count, percent, plural, time};
 use crate::report::{Report, gpus};
 use crate::steps::{StepSource, WindowKind};
 
+/// Outliers that the headline names.
+const NAMED_OUTLIERS: usize = 3;
+
 /// What a window is called.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Noun {
@@ -250,6 +253,7 @@ fn steps_behind_it(report: &Report, step: Spread) -> Vec<String> {
             quoted(&left_out.name)
         ));
     }
+    sentences.extend(outliers(report));
     let partial = report.partial_steps();
     if partial > 0 {
         sentences.push(format!(
@@ -258,6 +262,29 @@ fn steps_behind_it(report: &Report, step: Spread) -> Vec<String> {
         ));
     }
     sentences
+}
+
+/// The steps to look at: those that count and lie far from the median, the furthest first.
+fn outliers(report: &Report) -> Option<String> {
+    let median = median(report, Metric::StepNs)?;
+    let mut far: Vec<(&str, f64)> = report
+        .steps
+        .iter()
+        .filter(|step| step.outlier && step.counted)
+        .filter_map(|step| Some((step.name.as_str(), step.values.f64(Metric::StepNs)?)))
+        .collect();
+    far.sort_by(|a, b| (b.1 - median).abs().total_cmp(&(a.1 - median).abs()));
+    let named: Vec<String> = far
+        .iter()
+        .take(NAMED_OUTLIERS)
+        .map(|(name, took)| format!("{} ({})", quoted(name), ns(*took)))
+        .collect();
+    let more = match far.len().saturating_sub(named.len()) {
+        0 => String::new(),
+        more => format!(" and {} more", count(more as u64)),
+    };
+    (!named.is_empty())
+        .then(|| format!("Steps to look at, far from the median: {}{more}.", named.join(", ")))
 }
 
 /// `1 step is`, `2 steps are`.

@@ -1,7 +1,7 @@
 //! From a finished report to what is printed of it: sentences, tables and pictures, still without a format.
 
 mod csv;
-mod figures;
+pub(in crate::render) mod figures;
 mod headline;
 mod inspector;
 pub(in crate::render) mod notes;
@@ -81,12 +81,14 @@ fn document(report: &Report) -> Document {
         title: report.name.clone(),
         facts: headline::facts(report),
         headline: headline::sentences(report),
+        picture: figures::first_look(report, scale),
         findings: notes::findings(&report.findings),
         sections: sections
             .into_iter()
             .filter_map(|(heading, blocks)| {
                 let filled = |block: &Block| !matches!(block, Block::Table(table) | Block::Details(table) if table.is_empty());
                 Section::new(heading, blocks.into_iter().flatten().filter(filled).collect())
+                    .map(|section| section.with_key(heading == "Ranks"))
             })
             .collect(),
         warnings: notes::warnings(&report.warnings),
