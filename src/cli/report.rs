@@ -9,7 +9,8 @@ use super::output::OutputArgs;
 use super::progress::Progress;
 use crate::compare::group;
 use crate::render::units;
-use crate::report::{self, Report};
+use crate::report::Report;
+use crate::reporting;
 use crate::run::{Options, Run};
 use crate::steps::{StepChoice, WindowKind};
 use crate::{Error, Result};
@@ -189,7 +190,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         Run::read(&paths, &options, || progress.tick())
             .map_err(|error| proposing_compare(error, &paths))
     })?;
-    let report = report::of(&run);
+    let report = reporting::of(&run);
     tell_inputs(&args.output, &report);
     args.output.name_left_out(&run.unusable);
     args.output.emit(&report)?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use regex::Regex;
 
-use super::view::{InspectorLog, NcclLogFile, TopologyFile, Writer};
+use super::view::{Export, InspectorLog, NcclLogFile, TopologyFile, Writer};
 use crate::classify::Classifier;
 use crate::ingest::nsys::{self, contents};
 use crate::ingest::sniff::{self, Kind};
@@ -23,6 +23,8 @@ const ENDINGS: [&str; 5] = ["sqlite", "txt", "out", "err", "topo"];
 pub struct Read {
     /// Exports of nsys with GPU work.
     pub exports: Vec<(PathBuf, contents::Contents)>,
+    /// Exports of nsys without GPU work, with the reason.
+    pub without_work: Vec<(Export, Error)>,
     /// Inspector logs with records.
     pub inspector: Vec<InspectorLog>,
     /// NCCL logs with messages.
@@ -127,7 +129,10 @@ pub fn read(listed: &[Result<Listed>], tick: &(impl Fn() + Sync)) -> Result<Read
     let mut read = Read::default();
     for (file, item) in listed.iter().zip(items) {
         match item {
-            Ok(Item::Export(path, contents)) => read.exports.push((path, *contents)),
+            Ok(Item::Export(path, contents)) => match contents.no_work.clone() {
+                None => read.exports.push((path, *contents)),
+                Some(reason) => read.without_work.push((Export::of(&contents), reason)),
+            },
             Ok(Item::Inspector(log)) => read.inspector.push(log),
             Ok(Item::NcclLog(log)) => read.nccl_logs.push(log),
             Ok(Item::Topology(topology)) => read.topologies.push(topology),

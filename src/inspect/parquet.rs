@@ -20,6 +20,7 @@ use crate::ingest::inspector;
 use crate::inspect::Filter;
 use crate::model::CommOp;
 use crate::model::record::{Drops, Origin, Record, Sink, comm_class};
+use crate::stage::Stage;
 use crate::{Error, Result};
 
 /// Rows that are held in memory before they are written as one row group.
@@ -285,42 +286,26 @@ pub fn write(
         .with_hint("name an empty folder"));
     }
     let mut rows = 0;
-    let mut staged = Vec::new();
-    let result = logs.iter().zip(&names).enumerate().try_for_each(|(file, (log, name))| {
-        let temporary = folder.join(format!(".{name}.{}.tmp", std::process::id()));
-        staged.push((temporary.clone(), folder.join(name)));
-        rows += write_one(
-            log,
-            filter,
-            &|origin| left_out.contains(&(file, origin)),
-            &temporary,
-            &failed,
-        )?;
-        Ok(())
-    });
-    let result = result.and_then(|()| {
-        staged
-            .iter()
-            .try_for_each(|(from, to)| std::fs::rename(from, to).map_err(|e| failed(to, &e)))
-    });
-    if result.is_err() {
-        // Best effort: the error that is reported is the first one.
-        staged.iter().for_each(|(from, _)| drop(std::fs::remove_file(from)));
+    let mut stage = Stage::default();
+    for (file, (log, name)) in logs.iter().zip(&names).enumerate() {
+        let path = folder.join(name);
+        let out = stage.create(&path)?;
+        let is_left_out = |origin| left_out.contains(&(file, origin));
+        rows += write_one(log, filter, &is_left_out, (out, &path), &failed)?;
     }
-    result.map(|()| rows)
+    stage.place().map(|()| rows)
 }
 
 fn write_one(
     log: &Path,
     filter: &Filter,
     left_out: &dyn Fn(usize) -> bool,
-    path: &Path,
+    (out, path): (File, &Path),
     failed: &dyn Fn(&Path, &dyn std::fmt::Display) -> Error,
 ) -> Result<u64> {
     let schema = Arc::new(parse_message_type(&schema()).map_err(|e| failed(path, &e))?);
     let properties =
         Arc::new(WriterProperties::builder().set_compression(Compression::SNAPPY).build());
-    let out = File::create(path).map_err(|e| failed(path, &e))?;
     let out = SerializedFileWriter::new(out, schema, properties).map_err(|e| failed(path, &e))?;
     let mut writer = Writer {
         out,

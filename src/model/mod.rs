@@ -1,5 +1,6 @@
 //! What a capture holds, free of SQL, files and command lines.
 
+pub mod input;
 pub mod metric;
 pub mod names;
 pub mod nccl_log;
@@ -11,6 +12,8 @@ pub mod span;
 pub(crate) mod testing;
 pub mod topology;
 pub mod trace;
+pub mod union;
+pub(crate) mod values;
 
 pub use metric::{Metric, Num, Values};
 pub use names::{NameId, Names};
@@ -18,3 +21,4 @@ pub use op::{Class, Ops};
 pub use ranges::{KindId, Range, Texts, UserRanges};
 pub use span::{Ns, Span};
 pub use trace::{CallKind, CommOp, NcclCall, RankSource, RankTrace};
+pub use union::Union;

@@ -7,12 +7,15 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::{Ns, Span};
-use crate::text::printable;
+use crate::redact;
+use crate::text::{printable, shorten};
 
 /// Stands for a run of digits inside a kind; no text of a range holds it.
 const RUN: char = '\0';
 /// Characters of a kind by which it is known; nobody names steps by what comes after.
 const KNOWN_BY: usize = 200;
+/// Characters of a kind that are searched for secrets, so that none is cut in two where it is still shown.
+const LOOKED_AT: usize = 4 * KNOWN_BY;
 /// Runs of digits that are spelled out, at most: the texts beyond are known by their kind alone.
 const SPELLED: usize = 1 << 20;
 /// Marks digits that are spelled out elsewhere.
@@ -78,7 +81,7 @@ impl Texts {
         Digits(at | IN_TABLE)
     }
 
-    /// The text as it was; a run of digits that was not kept is `#`.
+    /// The text as it may be shown: a run of digits that was not kept is `#`, secrets are hidden.
     pub fn text(&self, kind: KindId, digits: Digits) -> String {
         let pattern = self.kinds.get(kind.0 as usize).map_or("", |kind| kind);
         let plain = digits.0.to_string();
@@ -94,7 +97,7 @@ impl Texts {
         for c in pattern.chars() {
             if c == RUN { out.push_str(runs.next().unwrap_or("#")) } else { out.push(c) }
         }
-        out
+        redact::text(&out).into_owned()
     }
 
     /// The first run of digits of a text: the number that it bears.
@@ -111,15 +114,17 @@ impl Texts {
         }
     }
 
-    /// A kind in print, `#` for each run of digits.
+    /// A kind in print: `#` for each run of digits, secrets hidden.
     pub fn kind(&self, kind: KindId) -> String {
-        self.kinds.get(kind.0 as usize).map_or(String::new(), |kind| shown(kind))
+        let kind = self.kinds.get(kind.0 as usize).map_or("", |kind| kind);
+        redact::text(&shown(&shorten(kind, LOOKED_AT))).into_owned()
     }
 
     /// A regular expression that matches every text of a kind. Characters that a terminal would not show as they are
     /// are spelled out, so that it can be copied from there.
     pub fn pattern(&self, kind: KindId) -> String {
         let text = self.kinds.get(kind.0 as usize).map_or("", |kind| kind);
+        let text = &redact::text(shorten(text, LOOKED_AT).as_ref()).into_owned();
         let mut out = String::from("^");
         for c in text.chars().take(KNOWN_BY) {
             match c {
@@ -134,7 +139,8 @@ impl Texts {
         if text.chars().nth(KNOWN_BY).is_none() {
             out.push('$');
         }
-        out
+        // A secret may be another one in every text.
+        out.replace(&regex::escape(redact::HIDDEN), ".+")
     }
 
     /// How many kinds there are.

@@ -95,7 +95,7 @@ impl CommOp {
         })
     }
 
-    /// True where all ranks leave together, so that the shortest duration is the transfer (metrics definition, section 6).
+    /// True where all ranks leave together, so that the shortest duration is the transfer (docs/metrics.md, section 6).
     pub fn leaves_together(self) -> bool {
         matches!(
             self,
@@ -181,6 +181,13 @@ pub struct NcclCall {
     pub operation: Option<u64>,
 }
 
+impl NcclCall {
+    /// True for an operation and for a group, which launches the operations in it; false for communicator management.
+    pub fn moves_data(&self) -> bool {
+        self.op.is_some() || self.kind != CallKind::Plain
+    }
+}
+
 /// A communicator that a rank is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommInit {
@@ -213,6 +220,10 @@ pub struct RankTrace {
     pub gpu: Option<String>,
     /// The GPU's own number, the same in every report; `None` if the report does not say which GPU it is.
     pub gpu_uuid: Option<String>,
+    /// Index of the GPU on its machine; `None` if the report does not say which GPU it is.
+    pub gpu_index: Option<u32>,
+    /// Numbers of all GPUs that the report lists: those of its machine.
+    pub machine_gpus: Vec<String>,
     /// Host name.
     pub hostname: Option<String>,
     /// Nanoseconds to add to the report's own time to get Unix time; 0 if timestamps already are, `None` if unknown.

@@ -2,34 +2,24 @@
 
 use crate::Error;
 use crate::analysis::{kernels::KernelTimes, run, strip};
+use crate::classify::doubt;
 use crate::collectives::{self, events::Event, groups};
-use crate::findings;
-use crate::model::Metric;
+use crate::model::{Metric, RankTrace};
 use crate::report::{
-    self, Clock, CollectiveGroup, RankReport, Report, RunSummary, Settings, Strip,
+    self, Clock, CollectiveGroup, RankReport, Report, RunSummary, Settings, Strip, headline,
 };
 use crate::run::{RankRun, Run, measure};
 use crate::stats;
 use crate::steps::coverage::Coverage;
 use crate::transport::Facts;
-use crate::warning::{Finding, Warning};
+use crate::warning::Warning;
 
-/// The report of a run. Every number in it is final.
-pub fn of(run: &Run) -> Report {
-    let report = without_findings(run);
-    let facts = (!run.options.nccl_logs.is_empty() || run.options.topology.is_some())
-        .then(|| Facts::new(&run.nccl_logs, run.topology.as_ref()));
-    let of_transport =
-        facts.as_ref().map_or_else(Vec::new, |facts| transport_findings(facts, &report));
-    let mut findings: Vec<Finding> =
-        of_transport.into_iter().chain(findings::find(&report)).collect();
-    findings::sort(&mut findings);
-    Report { findings, ..report }
-}
+/// Ranks of which a picture of one step is made, at most, besides the slowest.
+const MOST_STRIPS: usize = 24;
 
-fn without_findings(run: &Run) -> Report {
-    let facts = (!run.options.nccl_logs.is_empty() || run.options.topology.is_some())
-        .then(|| Facts::new(&run.nccl_logs, run.topology.as_ref()));
+/// The numbers of a run, final; what explains them is found from them.
+pub fn numbers(run: &Run) -> Report {
+    let facts = facts(run);
     let numbers: Vec<u32> = run.ranks.iter().map(|rank| rank.trace.rank).collect();
     let events: Vec<&[Event]> = run.ranks.iter().map(|r| r.measured.events.as_slice()).collect();
     let waits = waits(run, &numbers);
@@ -45,8 +35,8 @@ fn without_findings(run: &Run) -> Report {
     run.ranks.iter().for_each(|rank| kernels.merge(&rank.measured.kernels));
     let collectives = groups::groups(&run.across.measured, &events, &numbers);
     Report {
-        schema: report::SCHEMA,
-        tool_version: env!("CARGO_PKG_VERSION"),
+        schema: report::SCHEMA.to_owned(),
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         name: run.name.clone(),
         settings: settings(run),
         inputs: run.inputs.clone(),
@@ -55,13 +45,20 @@ fn without_findings(run: &Run) -> Report {
         ranks,
         steps: run.steps.steps.clone(),
         summary: summary(run),
+        headline: headline::of(run),
         kernels: kernels.finish(),
         waits,
         inspector: run.inspector.as_ref().map(|merged| merged.view.clone()),
-        transport: facts.as_ref().map(Facts::view),
+        transport: facts.as_ref().map(|facts| transport(facts, run)),
         findings: Vec::new(),
         strips: strips(run),
     }
+}
+
+/// What NCCL logs and the topology say, if one of them was given.
+pub fn facts(run: &Run) -> Option<Facts<'_>> {
+    (!run.options.nccl_logs.is_empty() || run.options.topology.is_some())
+        .then(|| Facts::new(&run.nccl_logs, run.topology.as_ref()))
 }
 
 fn settings(run: &Run) -> Settings {
@@ -91,13 +88,7 @@ fn summary(run: &Run) -> RunSummary {
 
 /// How far collectives of each step of the run wait.
 fn waits(run: &Run, numbers: &[u32]) -> Vec<report::StepWait> {
-    let keys: Vec<run::StepKey> = run
-        .steps
-        .members
-        .iter()
-        .filter_map(|members| run.ranks.first()?.keys.get(*members.first()?).cloned())
-        .collect();
-    groups::step_waits(&run.across.measured, &run.across.compute, &keys, numbers)
+    groups::step_waits(&run.across.measured, &run.across.compute, &run.steps.numbers, numbers)
 }
 
 fn rank_report(
@@ -120,6 +111,7 @@ fn rank_report(
         device: trace.device,
         gpu: trace.gpu.clone(),
         gpu_uuid: trace.gpu_uuid.clone(),
+        gpu_index: trace.gpu_index,
         hostname: trace.hostname.clone(),
         clock: Clock {
             epoch_ns: trace.epoch_ns,
@@ -156,16 +148,24 @@ fn with_peaks(
     groups
 }
 
-fn transport_findings(facts: &Facts, report: &Report) -> Vec<Finding> {
-    let captured: Vec<_> =
-        report.inputs.iter().map(|input| input.capture.settings.clone()).collect();
-    let findings = facts.findings(&captured).into_iter();
-    findings.map(|finding| findings::weigh_transport(finding, report)).collect()
+/// What logs and topology say of how ranks reach each other.
+fn transport(facts: &Facts, run: &Run) -> report::Transport {
+    let placed: Vec<(u32, u32)> = run
+        .ranks
+        .iter()
+        .filter_map(|rank| Some((rank.trace.rank, rank.trace.gpu_index?)))
+        .collect();
+    report::Transport { gpus: facts.gpus(&placed), ..facts.view() }
 }
 
 fn warnings(run: &Run, ranks: &[RankReport], facts: Option<&Facts>) -> Vec<Warning> {
     let mut list = run.warnings.clone();
-    list.extend(graph_warning(ranks));
+    let traces: Vec<&RankTrace> = run.ranks.iter().map(|rank| &rank.trace).collect();
+    list.extend(graph_warning(&traces, ranks));
+    list.extend(doubt::fused(&traces));
+    if !communicates(ranks) {
+        list.extend(doubt::unrecognised(&traces));
+    }
     if let Some(first) = run.steps.steps.first().filter(|s| s.outlier && !s.counted) {
         list.push(
             Warning::new(
@@ -179,7 +179,6 @@ fn warnings(run: &Run, ranks: &[RankReport], facts: Option<&Facts>) -> Vec<Warni
         );
     }
     list.extend(run.inspector.iter().flat_map(|merged| merged.warnings.clone()));
-    let traces: Vec<_> = run.ranks.iter().map(|rank| &rank.trace).collect();
     let events: Vec<&[Event]> = run.ranks.iter().map(|r| r.measured.events.as_slice()).collect();
     list.extend(collectives::warnings::warnings(&run.across, &traces, &events, &run.inputs));
     if let Some(facts) = facts {
@@ -200,7 +199,19 @@ fn unusable_warning(error: &Error) -> Warning {
     }
 }
 
-fn graph_warning(ranks: &[RankReport]) -> Option<Warning> {
+/// True if some step has communication, or work of which nobody knows whether it is.
+fn communicates(ranks: &[RankReport]) -> bool {
+    ranks.iter().flat_map(|rank| &rank.steps).any(|step| {
+        [Metric::CommNs, Metric::UnclassifiedNs]
+            .iter()
+            .any(|&metric| step.values.int(metric).is_some_and(|ns| ns > 0))
+    })
+}
+
+fn graph_warning(traces: &[&RankTrace], ranks: &[RankReport]) -> Option<Warning> {
+    if !traces.iter().any(|trace| trace.ops.has_graph_rows()) {
+        return None;
+    }
     let steps = ranks.iter().flat_map(|r| &r.steps);
     let with_graphs =
         steps.filter(|s| s.values.int(Metric::UnclassifiedNs).is_some_and(|ns| ns > 0)).count();
@@ -218,11 +229,16 @@ fn graph_warning(ranks: &[RankReport]) -> Option<Warning> {
 /// The step of the run whose length is the (lower) median of those that count, on every rank.
 fn strips(run: &Run) -> Vec<Strip> {
     let Some(step) = run.steps.median_step() else { return Vec::new() };
-    let members = &run.steps.members[step];
+    let Some(members) = run.steps.members.get(step) else { return Vec::new() };
+    let slowest = run.steps.steps.get(step).and_then(|step| step.slowest_rank);
+    // Of many ranks the slowest, and others evenly.
+    let every = run.ranks.len().div_ceil(MOST_STRIPS).max(1);
     run.ranks
         .iter()
         .zip(members)
-        .filter_map(|(rank, &at)| {
+        .enumerate()
+        .filter(|(i, (rank, _))| i % every == 0 || Some(rank.trace.rank) == slowest)
+        .filter_map(|(_, (rank, &at))| {
             let window = measure::windows(&rank.measured.steps).get(at).copied().flatten()?;
             Some(strip::strip(&rank.trace, &rank.measured.steps.get(at)?.name, window))
         })

@@ -1,10 +1,10 @@
 //! One rank: its steps, and the numbers of each.
 
 use super::Options;
+use crate::analysis::run::RankStep;
 use crate::analysis::{kernels::KernelTimes, run, step_metrics};
-use crate::collectives::events::{self, Event};
+use crate::collectives::events::{self, Event, Launches};
 use crate::model::{RankTrace, Span, Values};
-use crate::report::RankStep;
 use crate::steps::coverage::Coverage;
 use crate::steps::{self, Step, StepRule};
 use crate::units;
@@ -32,8 +32,13 @@ pub fn windows(steps: &[Step]) -> Vec<Option<Span>> {
     steps.iter().map(|step| step.window.as_ref().ok().copied()).collect()
 }
 
-/// Measures a rank.
-pub fn measure(trace: &RankTrace, rule: &StepRule, options: &Options) -> Measured {
+/// Measures a rank. `launches` are those of all ranks.
+pub fn measure(
+    trace: &RankTrace,
+    launches: &Launches,
+    rule: &StepRule,
+    options: &Options,
+) -> Measured {
     let (mut steps, selection) = steps::of(trace, rule);
     let mut warnings = Vec::new();
     if selection.set_aside > 0 {
@@ -67,7 +72,7 @@ pub fn measure(trace: &RankTrace, rule: &StepRule, options: &Options) -> Measure
         steps,
         kernels,
         warnings,
-        events: events::events(trace),
+        events: events::events(trace, launches),
     }
 }
 

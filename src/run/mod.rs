@@ -15,22 +15,24 @@ use std::path::PathBuf;
 use rayon::prelude::*;
 
 use crate::Result;
-use crate::analysis::run::{self, RunSteps, StepKey};
+use crate::analysis::run::RankStep;
+use crate::analysis::run::{self, RunSteps};
 use crate::classify::Family;
 use crate::collectives::analyse::{self, Across};
-use crate::collectives::events::Event;
+use crate::collectives::events::{Event, Launches};
+use crate::collectives::pairing::{Pairing, RankSteps};
 use crate::error::Error;
 use crate::ingest::nsys::{Candidate, NsysReport};
 use crate::ingest::{communicators, one_run, ranks};
 use crate::merge;
 use crate::merge::collect::{Collected, Process};
-use crate::merge::pair::RankKernels;
+use crate::merge::kernels::RankKernels;
+use crate::model::input::Input;
 use crate::model::nccl_log::NcclLog;
 use crate::model::topology::Topology;
 use crate::model::{Metric, RankTrace};
-use crate::report::Input;
 use crate::steps::decide::{self, NoSteps, Seen};
-use crate::steps::{StepChoice, StepRule};
+use crate::steps::{Step, StepChoice, StepRule};
 use crate::warning::Warning;
 
 use files::{Files, unless_going_on};
@@ -73,8 +75,6 @@ pub struct RankRun {
     pub trace: RankTrace,
     /// Its steps and their numbers.
     pub measured: Measured,
-    /// Name and occurrence of each step.
-    pub keys: Vec<StepKey>,
 }
 
 impl Run {
@@ -88,38 +88,38 @@ impl Run {
             Files::read(paths, options, tick)?;
         let Traces { traces, inputs, rule, mut warnings } = traces(reports, &nccl_logs, options)?;
 
-        let mut measured: Vec<Measured> =
-            traces.par_iter().map(|trace| measure::measure(trace, &rule, options)).collect();
+        let launches = Launches::new(&traces);
+        let mut measured: Vec<Measured> = traces
+            .par_iter()
+            .map(|trace| measure::measure(trace, &launches, &rule, options))
+            .collect();
         warnings.extend(measured.iter_mut().flat_map(|rank| std::mem::take(&mut rank.warnings)));
         refuse_nothing(&measured, &rule, options)?;
-        let steps = run::run_steps(
-            &traces
-                .iter()
-                .zip(&measured)
-                .map(|(t, m)| (t.rank, m.values.as_slice()))
-                .collect::<Vec<_>>(),
-            options.skip,
-            options.keep_first,
-        );
+        let pairing = pair_steps(&traces, &measured);
+        let numbered: Vec<(u32, &[RankStep])> =
+            traces.iter().zip(&measured).map(|(t, m)| (t.rank, m.values.as_slice())).collect();
+        let steps = run::run_steps(&numbered, &pairing, options.skip, options.keep_first);
+        for (index, members) in steps.members.iter().enumerate() {
+            for (rank, &at) in measured.iter_mut().zip(members) {
+                rank.values[at].run_step = Some(index);
+            }
+        }
         warnings.extend(steps.warnings.iter().cloned());
 
         let mut events: Vec<Vec<Event>> =
             measured.iter_mut().map(|rank| std::mem::take(&mut rank.events)).collect();
         let paired = pair_records(&traces, &mut events, options);
         let inspector = unless_going_on(paired, options, &mut unusable)?.flatten();
-        let keys: Vec<Vec<StepKey>> = measured.iter().map(|m| run::keys(&m.values)).collect();
-        let own_steps: Vec<&[_]> = measured.iter().map(|m| m.steps.as_slice()).collect();
-        let across = analyse::across(&traces, &events, &own_steps, &keys);
+        let own_steps: Vec<&[Step]> = measured.iter().map(|m| m.steps.as_slice()).collect();
+        let across = analyse::across(&traces, &events, &own_steps, &pairing);
 
         let ranks = traces
             .into_iter()
             .zip(measured)
             .zip(events)
-            .zip(keys)
-            .map(|(((trace, measured), events), keys)| RankRun {
+            .map(|((trace, measured), events)| RankRun {
                 trace,
                 measured: Measured { events, ..measured },
-                keys,
             })
             .collect();
         let paths: Vec<PathBuf> = inputs.iter().map(|input| PathBuf::from(&input.path)).collect();
@@ -168,9 +168,14 @@ fn traces(reports: Vec<NsysReport>, logs: &[NcclLog], options: &Options) -> Resu
     let candidates: Vec<Candidate> =
         traces.into_iter().zip(clues).map(|(trace, clues)| Candidate { trace, clues }).collect();
     let candidates = with_steps(candidates, &decided.rule, &mut warnings);
+    if let Some(error) =
+        one_run::refusal(&one_run::captured_at(candidates.iter().map(|c| &c.trace)))
+    {
+        return Err(error);
+    }
     let (mut traces, more) = ranks::assign(candidates, options.rank_regex.as_deref())?;
     warnings.extend(more);
-    communicators::learn(&mut traces, &logs.iter().collect::<Vec<_>>());
+    warnings.extend(communicators::learn(&mut traces, &logs.iter().collect::<Vec<_>>()));
     warnings.extend(one_run::missing_ranks(&traces));
     warnings.extend(one_run::captured_apart(one_run::captured_at(&traces)));
     warnings.extend(idle_comm_regex(&traces, options));
@@ -178,6 +183,21 @@ fn traces(reports: Vec<NsysReport>, logs: &[NcclLog], options: &Options) -> Resu
         keep_ranks(&mut traces, wanted)?;
     }
     Ok(Traces { traces, inputs, rule: decided.rule, warnings })
+}
+
+/// Which steps of different ranks are one step of the run.
+fn pair_steps(traces: &[RankTrace], measured: &[Measured]) -> Pairing {
+    let ranks: Vec<RankSteps<'_>> = traces
+        .iter()
+        .zip(measured)
+        .map(|(trace, measured)| RankSteps {
+            steps: &measured.steps,
+            epoch_ns: trace.epoch_ns,
+            events: &measured.events,
+            names: &trace.names,
+        })
+        .collect();
+    Pairing::new(&ranks)
 }
 
 /// What there is of ranges besides those of ranks.

@@ -1,4 +1,4 @@
-//! Which ranges are steps: those that cover the GPU's work (metrics definition, section 2). A pure function of what
+//! Which ranges are steps: those that cover the GPU's work (docs/metrics.md, section 2). A pure function of what
 //! was read.
 
 use std::cmp::Reverse;
@@ -96,14 +96,23 @@ fn automatic(window: Option<WindowKind>, ranks: &[RankTrace], seen: &Seen) -> De
     for trial in trials(ranks, &list) {
         let with: Vec<&RankTrace> =
             ranks.iter().filter(|rank| !super::chosen(rank, &trial.what).is_empty()).collect();
-        if let Some(fit) = fit(&with, &trial, seen) {
+        // Ranges that are asked for as windows themselves need not cover what they launch.
+        let fit = match window {
+            Some(WindowKind::Cpu) if !with.is_empty() => Some(WindowKind::Cpu),
+            _ => fit(&with, &trial, seen),
+        };
+        if let Some(fit) = fit {
             let (what, pattern) = match (fit, trial.phase_of) {
                 (WindowKind::Period, Some(first)) => first,
                 _ => (trial.what, trial.pattern),
             };
             let kind = StepKind::Ranges(what, window.unwrap_or(fit));
+            let warnings = match fit {
+                WindowKind::Period if window.is_none() => vec![periods(&pattern)],
+                _ => Vec::new(),
+            };
             let rule = StepRule { pattern, source: trial.source, kind };
-            return Decision { rule, warnings: Vec::new() };
+            return Decision { rule, warnings };
         }
     }
     let source = if list.is_empty() {
@@ -267,6 +276,15 @@ fn measure_period(rank: &RankTrace, what: &Chosen) -> Measured {
     Measured { gaps: window::gaps(&rank.ops, &ranges), between, but_last }
 }
 
+/// A range is only a part of what recurs with it: that is a guess, and said.
+fn periods(pattern: &str) -> Warning {
+    Warning::new(
+        "steps-are-periods",
+        format!("Ranges that match {pattern} cover only a part of the GPU work and recur with the rest of it between them, so a step is taken to be the period from the work of one to that of the next; the last range only ends a step."),
+    )
+    .with_hint("--window gpu takes what the ranges themselves launch, --step REGEX other ranges.")
+}
+
 /// No range covers enough: which there are, and what each covers.
 fn uncovered(ranks: &[RankTrace], list: &[Candidate]) -> Warning {
     let mut frequent: Vec<&Candidate> = list.iter().collect();
@@ -284,11 +302,14 @@ fn uncovered(ranks: &[RankTrace], list: &[Candidate]) -> Warning {
     Warning::new(
         "steps-uncovered",
         format!(
-            "No NVTX range covers half of the GPU work as a step, so the whole capture is one window. The most frequent ranges, with the share of GPU work in their windows: {}.",
+            "No NVTX range that recurs covers half of the GPU work as a step, so the whole capture is one window. The most frequent ranges, with the share of GPU work in their windows: {}.",
             named.join(", ")
         ),
     )
-    .with_hint("Name the range that is one training step (--step REGEX, --window period where only a part of the step is inside it), or start a step with a kernel (--step-kernel REGEX).")
+    .with_hint(match proposal(ranks, list) {
+        Some(pattern) => format!("Name the range that is one training step, for example --step {}; or --step-kernel REGEX.", shell_quote(&pattern)),
+        None => "No range launches GPU work: start a step with a kernel, --step-kernel REGEX.".to_owned(),
+    })
 }
 
 fn ranges_elsewhere(seen: &Seen) -> Option<Warning> {

@@ -31,7 +31,7 @@ pub enum StepChoice {
     Kernel(String),
 }
 
-/// What a step's window is (metrics definition, section 2).
+/// What a step's window is (docs/metrics.md, section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowKind {
@@ -73,8 +73,8 @@ pub enum StepSource {
     /// Its ranges are those of processes that run no GPU work.
     #[serde(rename = "only ranges of processes without GPU work")]
     Elsewhere,
-    /// No range covers enough of the GPU's work.
-    #[serde(rename = "no range covers half of the GPU work")]
+    /// No range that recurs covers enough of the GPU's work.
+    #[serde(rename = "no recurring range covers half of the GPU work")]
     Uncovered,
 }
 
@@ -102,7 +102,7 @@ impl StepSource {
             StepSource::OnlyNccl => "only NCCL's own NVTX ranges",
             StepSource::OnlyLibraries => "only ranges of libraries",
             StepSource::Elsewhere => "only ranges of processes without GPU work",
-            StepSource::Uncovered => "no range covers half of the GPU work",
+            StepSource::Uncovered => "no recurring range covers half of the GPU work",
         }
     }
 }
@@ -155,12 +155,21 @@ impl StepRule {
     }
 }
 
+/// What a step is called: its text, and which occurrence of that text on its rank it is, from 0.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepKey {
+    /// Text of the range, or what stands for it.
+    pub name: String,
+    /// Ranges of the rank with this text before it.
+    pub occurrence: usize,
+}
+
 /// One step of one rank: where it stands on the CPU and on the GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// Text of the range, or what stands for it.
     pub name: String,
-    /// Which occurrence of this text it is on this rank, from 0: name and occurrence match steps across ranks.
+    /// Which occurrence of this text it is on this rank, from 0.
     pub occurrence: usize,
     /// The NVTX range, if the step comes from one.
     pub range: Option<Span>,
@@ -169,6 +178,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// What it is called.
+    pub fn key(&self) -> StepKey {
+        StepKey { name: self.name.clone(), occurrence: self.occurrence }
+    }
+
     /// Length of the NVTX range.
     pub fn cpu_range_ns(&self) -> Option<Ns> {
         self.range.map(Span::len)

@@ -38,7 +38,7 @@ impl Work {
     }
 }
 
-/// GPU windows of step ranges that are sorted by start (metrics definition, section 2).
+/// GPU windows of step ranges that are sorted by start (docs/metrics.md, section 2).
 pub fn gpu(ops: &Ops, ranges: &[Range]) -> Vec<Window> {
     let work = gather(ops, ranges);
     let mut windows: Vec<Window> = vec![Err(String::new()); ranges.len()];
@@ -349,11 +349,7 @@ mod tests {
             (300, 350, K, 7, 25),
             (400, 450, K, 7, 45),
         ]);
-        let steps = gpu(
-            &ops,
-            &Names::default(),
-            &ranges(&[(0, 10), (10, 20), (20, 30), (30, 40), (40, 50)]),
-        );
+        let steps = gpu(&ops, &ranges(&[(0, 10), (10, 20), (20, 30), (30, 40), (40, 50)]));
         assert_eq!(
             windows(&steps),
             [Some((100, 300)), None, Some((300, 400)), None, Some((400, 450))]

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::db::{Db, int, text, time};
+use super::db::{Db, int, shown, time};
 use super::gpu_work::{GpuRow, GpuWork, Kind, Sink};
 use super::metadata::Metadata;
 use super::{NsysReport, Options, Place, Ranges, queries};
 use crate::model::{Class, CommOp, Ns, Ops};
-use crate::{Result, classify};
+use crate::{Error, Result, classify};
 
 /// What one report holds.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub struct Contents {
     pub payloads_described: bool,
     /// Warnings and errors of the profiler.
     pub notes: Vec<Note>,
+    /// Why there is no GPU work, so that no report can be made; `None` where there is some.
+    pub no_work: Option<Error>,
 }
 
 /// What one device ran during the capture.
@@ -62,15 +64,16 @@ pub struct Note {
 /// Counts what a report holds.
 ///
 /// # Errors
-/// The file is missing, of another kind, damaged, or holds no GPU work.
+/// The file is missing, of another kind, or damaged.
 pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents> {
     let db = Db::open(path)?;
     let meta = Metadata::read(&db)?;
     let mut tally = GpuWork::<Counted>::read(&db, meta.zero)?;
     let ranked = tally.ranked();
-    if ranked.is_empty() {
-        return Err(super::no_gpu_work(path, tally.oddities.before_capture));
-    }
+    let no_work = ranked
+        .is_empty()
+        .then(|| super::no_work::reason(&db, tally.oddities.before_capture))
+        .transpose()?;
     let mut ranges = Ranges::read(&db, &meta, &tally.kernel_names, options)?;
     let place = Place { input: index, report: super::file_name(path) };
     let mut candidates = Vec::with_capacity(ranked.len());
@@ -91,11 +94,11 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents
     let payloads_described = db.each(queries::PAYLOAD_ENTRIES, [], |_| ())? > 0;
     let mut notes = Vec::new();
     db.each(queries::NOTES, [], |row| {
-        if let (Some(severity), Some(text), Some(count)) = (int(row, 0), text(row, 1), int(row, 2))
+        if let (Some(severity), Some(text), Some(count)) = (int(row, 0), shown(row, 1), int(row, 2))
         {
             notes.push(Note {
                 error: severity >= 3,
-                text: text.into_owned(),
+                text,
                 count: u64::try_from(count).unwrap_or(0),
             });
         }
@@ -107,7 +110,7 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents
         user_ranges: ranges.found.user_ranges,
         elsewhere: ranges.elsewhere(&ranked),
     };
-    Ok(Contents { report, work, meta, capture_ns, payloads_described, notes })
+    Ok(Contents { report, work, meta, capture_ns, payloads_described, notes, no_work })
 }
 
 /// One device, counted.
@@ -129,7 +132,7 @@ impl Sink for Counted {
                 *self.by_name.entry(id).or_default() += 1;
             }
             Kind::Other(Class::Memset) => work.memsets += 1,
-            Kind::Other(Class::Graph) => work.graphs += 1,
+            Kind::Other(Class::Unclassified) => work.graphs += 1,
             Kind::Other(_) => work.copies += 1,
         }
     }

@@ -6,21 +6,14 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::Row;
 
 use super::db::{Db, int, time};
+use super::ids::process_of;
 use super::launches::{Launch, LaunchTable};
 use super::queries::{self, Query};
+use super::ranges::CallIndex;
+use super::stream_order::cut_overruns;
 use crate::Result;
 use crate::model::op::{NO_CALL, NO_LAUNCH};
 use crate::model::{Class, NameId, Ns, Ops};
-
-/// The process part of a `globalPid` or `globalTid`: hardware, virtual machine and process id, as unsigned.
-pub fn process_of(global: i64) -> u64 {
-    (global as u64) >> 24
-}
-
-/// The operating-system process id in a process key.
-pub fn pid_of(process: u64) -> u32 {
-    (process & 0xff_ffff) as u32
-}
 
 /// Where an operation ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +43,8 @@ pub struct DeviceWork {
     bytes: Vec<u64>,
     correlation: Vec<i64>,
     streams: HashMap<(i64, i64), u32>,
+    /// Streams under whose number operations of CUDA graphs are recorded.
+    graph_streams: HashSet<u32>,
     last_stream: Option<((i64, i64), u32)>,
 }
 
@@ -77,6 +72,8 @@ pub struct GpuRow {
     pub bytes: u64,
     /// Joins it to its launch, inside its process; 0 if unknown.
     pub correlation: i64,
+    /// True if it is recorded as part of a CUDA graph.
+    pub in_graph: bool,
 }
 
 /// What is kept of the rows of one device.
@@ -87,15 +84,43 @@ pub trait Sink: Default {
     fn runs_kernels(&self) -> bool;
 }
 
+/// What a row says beyond when and where it ran.
+#[derive(Debug, Clone, Copy)]
+struct What {
+    kind: Kind,
+    /// Bytes of a copy or memset, 0 for kernels.
+    bytes: u64,
+    /// True if it is recorded as part of a CUDA graph.
+    in_graph: bool,
+}
+
+/// The tables of GPU work, in the order of the counts by table.
+pub const WORK_TABLES: [&str; 4] = [
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+];
+const KERNELS: usize = 0;
+const COPIES: usize = 1;
+const MEMSETS: usize = 2;
+const GRAPHS: usize = 3;
+
 /// Rows that were left out or corrected, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Oddities {
     /// Operations that start before the capture.
     pub before_capture: u64,
-    /// Operations whose end is before their start: taken as zero length.
-    pub negative: u64,
-    /// Rows without a start or an end, or with one that cannot be a time.
-    pub without_time: u64,
+    /// Operations whose end is before their start, by table: taken as zero length.
+    pub negative: [u64; 4],
+    /// Rows without a start or an end, or with one that cannot be a time, by table: left out.
+    pub without_time: [u64; 4],
+    /// Rows whose start and end are both zero, since their times were lost, by table: left out.
+    pub zero_time: [u64; 4],
+    /// Operations that ran far over the next one of their stream, by table: cut there.
+    pub overrun: [u64; 4],
+    /// Kernels whose name the report lacks: of unknown class.
+    pub unnamed: u64,
     /// Operations whose launch is not in the capture.
     pub without_launch: u64,
     /// Graph rows left out because their kernels are there one by one.
@@ -129,13 +154,15 @@ impl<S: Sink> GpuWork<S> {
         };
         // Graph rows count only where the trace does not have the graph's kernels and copies one by one.
         let mut graphs: Vec<(DeviceKey, GpuRow)> = Vec::new();
-        work.rows[3] = work.scan(
-            db,
-            queries::GRAPHS,
-            zero,
-            |_| (Kind::Other(Class::Graph), 0),
-            |_, key, row| graphs.push((key, row)),
-        )?;
+        let graph = |_: &Row<'_>| What {
+            kind: Kind::Other(Class::Unclassified),
+            bytes: 0,
+            in_graph: false,
+        };
+        work.rows[GRAPHS] =
+            work.scan(db, (queries::GRAPHS, GRAPHS), zero, graph, |_, key, row| {
+                graphs.push((key, row));
+            })?;
         let launched: HashSet<(u64, i64)> = graphs
             .iter()
             .map(|(key, row)| (key.process, row.correlation))
@@ -157,14 +184,22 @@ impl<S: Sink> GpuWork<S> {
                 kernel_names.push(names);
                 (kernel_names.len() - 1) as u32
             });
-            (Kind::Kernel(id), 0)
+            What { kind: Kind::Kernel(id), bytes: 0, in_graph: is_graph_node(row, 9) }
         };
-        work.rows[0] = work.scan(db, queries::KERNELS, zero, kernel, &mut keep)?;
+        work.rows[KERNELS] = work.scan(db, (queries::KERNELS, KERNELS), zero, kernel, &mut keep)?;
         work.kernel_names = kernel_names;
-        let copy = |row: &Row<'_>| (Kind::Other(copy_class(int(row, 7))), size(row, 8));
-        work.rows[1] = work.scan(db, queries::COPIES, zero, copy, &mut keep)?;
-        let memset = |row: &Row<'_>| (Kind::Other(Class::Memset), size(row, 7));
-        work.rows[2] = work.scan(db, queries::MEMSETS, zero, memset, &mut keep)?;
+        let copy = |row: &Row<'_>| What {
+            kind: Kind::Other(copy_class(int(row, 7), int(row, 9), int(row, 10))),
+            bytes: size(row, 8),
+            in_graph: is_graph_node(row, 11),
+        };
+        work.rows[COPIES] = work.scan(db, (queries::COPIES, COPIES), zero, copy, &mut keep)?;
+        let memset = |row: &Row<'_>| What {
+            kind: Kind::Other(Class::Memset),
+            bytes: size(row, 7),
+            in_graph: is_graph_node(row, 8),
+        };
+        work.rows[MEMSETS] = work.scan(db, (queries::MEMSETS, MEMSETS), zero, memset, &mut keep)?;
         for (key, row) in graphs {
             if detailed.contains(&(key.process, row.correlation)) {
                 work.oddities.graphs_with_kernels += 1;
@@ -186,37 +221,42 @@ impl<S: Sink> GpuWork<S> {
     }
 
     /// Reads one table whose first seven columns are start, end, device, context, stream, correlation, process.
+    /// `table` is its place among [`WORK_TABLES`].
     fn scan(
         &mut self,
         db: &Db,
-        query: Query,
+        (query, table): (Query, usize),
         zero: Ns,
-        mut rest: impl FnMut(&Row<'_>) -> (Kind, u64),
+        mut rest: impl FnMut(&Row<'_>) -> What,
         mut keep: impl FnMut(&mut Devices<S>, DeviceKey, GpuRow),
     ) -> Result<u64> {
         let mut odd = Oddities::default();
         let mut devices = Devices { all: &mut self.devices, current: None };
         let rows = db.each(query, [], |row| {
             let (Some(start), Some(end)) = (time(row, 0), time(row, 1)) else {
-                odd.without_time += 1;
+                odd.without_time[table] += 1;
                 return;
             };
+            if is_lost_time(start, end, zero) {
+                odd.zero_time[table] += 1;
+                return;
+            }
             if start < zero {
                 odd.before_capture += 1;
                 return;
             }
-            odd.negative += u64::from(end < start);
+            odd.negative[table] += u64::from(end < start);
             let key = DeviceKey {
                 process: process_of(int(row, 6).unwrap_or(0)),
                 device: int(row, 2).unwrap_or(0),
             };
-            let (kind, bytes) = rest(row);
+            let What { kind, bytes, in_graph } = rest(row);
             let stream = (int(row, 3).unwrap_or(0), int(row, 4).unwrap_or(0));
             let correlation = int(row, 5).unwrap_or(0);
             keep(
                 &mut devices,
                 key,
-                GpuRow { start, end: end.max(start), kind, stream, bytes, correlation },
+                GpuRow { start, end: end.max(start), kind, stream, bytes, correlation, in_graph },
             );
         })?;
         devices.put_back();
@@ -249,9 +289,15 @@ impl<S: Sink> Devices<'_, S> {
 
 impl Oddities {
     fn add(&mut self, other: Oddities) {
+        let add = |to: &mut [u64; 4], from: [u64; 4]| {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to += from)
+        };
         self.before_capture += other.before_capture;
-        self.negative += other.negative;
-        self.without_time += other.without_time;
+        add(&mut self.negative, other.negative);
+        add(&mut self.without_time, other.without_time);
+        add(&mut self.zero_time, other.zero_time);
+        add(&mut self.overrun, other.overrun);
+        self.unnamed += other.unnamed;
         self.without_launch += other.without_launch;
         self.graphs_with_kernels += other.graphs_with_kernels;
     }
@@ -261,11 +307,23 @@ fn size(row: &Row<'_>, at: usize) -> u64 {
     int(row, at).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
 }
 
-/// `ENUM_CUDA_MEMCPY_OPER` to class.
-fn copy_class(kind: Option<i64>) -> Class {
+/// True for the number of a graph's node; 0 stands for none.
+fn is_graph_node(row: &Row<'_>, at: usize) -> bool {
+    int(row, at).is_some_and(|node| node != 0)
+}
+
+/// True if the profiler lost both times and wrote zeros: in the report's own time, or on the clock that it normalised to.
+pub fn is_lost_time(start: Ns, end: Ns, zero: Ns) -> bool {
+    start == end && (start == 0 || start == zero)
+}
+
+/// `ENUM_CUDA_MEMCPY_OPER` and the devices that a copy reads and writes, to class.
+fn copy_class(kind: Option<i64>, source: Option<i64>, destination: Option<i64>) -> Class {
+    let across = source.zip(destination).is_some_and(|(from, to)| from != to);
     match kind {
         Some(1) => Class::Htod,
         Some(2) => Class::Dtoh,
+        Some(8) if across => Class::Ptop,
         Some(8) => Class::Dtod,
         Some(10) => Class::Ptop,
         _ => Class::OtherCopy,
@@ -286,6 +344,9 @@ impl Sink for DeviceWork {
         };
         self.start.push(row.start);
         self.end.push(row.end);
+        if row.in_graph {
+            self.graph_streams.insert(stream);
+        }
         self.kind.push(row.kind);
         self.stream.push(stream);
         self.bytes.push(row.bytes);
@@ -293,7 +354,9 @@ impl Sink for DeviceWork {
     }
 
     fn runs_kernels(&self) -> bool {
-        self.kind.iter().any(|kind| matches!(kind, Kind::Kernel(_) | Kind::Other(Class::Graph)))
+        self.kind
+            .iter()
+            .any(|kind| matches!(kind, Kind::Kernel(_) | Kind::Other(Class::Unclassified)))
     }
 }
 
@@ -304,12 +367,12 @@ impl DeviceWork {
     }
 
     /// The finished columns in the order of [`Ops`], with names and launches resolved.
-    /// `kernel` gives name and class of a distinct kernel; `call_at` the NCCL call that was open on the launching thread.
+    /// `kernel` gives name and class of a distinct kernel, `calls` the NCCL calls of the process.
     pub fn finish(
         mut self,
         launches: &LaunchTable,
         kernel: impl Fn(u32) -> (NameId, Class),
-        call_at: impl Fn(Launch) -> Option<u32>,
+        calls: &CallIndex,
         odd: &mut Oddities,
     ) -> Ops {
         let streams = self.stream_order();
@@ -321,18 +384,18 @@ impl DeviceWork {
         ops.call.reserve(n);
         for i in 0..n {
             let (name, mut class) = match self.kind[i] {
-                Kind::Kernel(id) => kernel(id),
+                Kind::Kernel(id) => {
+                    let (name, class) = kernel(id);
+                    odd.unnamed += u64::from(class == Class::Unclassified);
+                    (name, class)
+                }
                 Kind::Other(class) => (NameId::NONE, class),
             };
             let launch = launches.get(self.correlation[i]);
             odd.without_launch += u64::from(launch.is_none());
-            let is_copy = matches!(
-                class,
-                Class::Htod | Class::Dtoh | Class::Dtod | Class::Ptop | Class::OtherCopy
-            );
-            let call = launch.filter(|_| is_copy || class == Class::Comm).and_then(&call_at);
-            // A copy that a collective library launched is how a copy-engine collective moves its data.
-            if is_copy && call.is_some() {
+            let call = launch.and_then(|launch| call_of(class, launch, calls));
+            // A copy that an operation launched is how a copy-engine collective moves its data.
+            if class == Class::Dtod && call.is_some() {
                 class = Class::Comm;
             }
             ops.name.push(name);
@@ -347,6 +410,18 @@ impl DeviceWork {
         ops.stream = self.stream;
         ops.bytes = self.bytes;
         sort(&mut ops);
+        let graph_streams: HashSet<u32> = self
+            .graph_streams
+            .iter()
+            .filter_map(|&index| streams.get(index as usize).copied())
+            .collect();
+        let cut = cut_overruns(&mut ops, |stream| graph_streams.contains(&stream));
+        for &i in &cut {
+            odd.overrun[table_of(&ops, i)] += 1;
+        }
+        if !cut.is_empty() {
+            sort(&mut ops);
+        }
         ops
     }
 
@@ -360,6 +435,27 @@ impl DeviceWork {
             order[index as usize] = rank as u32;
         }
         order
+    }
+}
+
+/// The NCCL call that launched an operation: for copies only calls that move data, since the set-up of a communicator
+/// copies its own structures.
+fn call_of(class: Class, launch: Launch, calls: &CallIndex) -> Option<u32> {
+    let wanted = match class {
+        Class::Comm => true,
+        Class::Dtod | Class::Ptop => calls.in_operation(launch.thread, launch.start),
+        _ => false,
+    };
+    calls.open_at(launch.thread, launch.start).filter(|_| wanted)
+}
+
+/// The place among [`WORK_TABLES`] of the table that an operation comes from.
+fn table_of(ops: &Ops, i: usize) -> usize {
+    match ops.class[i] {
+        Class::Memset => MEMSETS,
+        _ if ops.name[i] != NameId::NONE => KERNELS,
+        Class::Unclassified => GRAPHS,
+        _ => COPIES,
     }
 }
 

@@ -6,27 +6,33 @@
 pub mod contents;
 pub mod db;
 pub mod gpu_work;
+pub mod ids;
 pub mod launches;
 pub mod metadata;
+pub mod no_work;
+pub mod notes;
 pub mod payload;
 pub mod queries;
 pub mod ranges;
+pub mod stream_order;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use self::db::Db;
-use self::gpu_work::{DeviceKey, DeviceWork, GpuWork, KernelNames, Oddities, pid_of};
+use self::gpu_work::{DeviceKey, DeviceWork, GpuWork, KernelNames, Oddities, WORK_TABLES};
+use self::ids::pid_of;
 use self::launches::LaunchTable;
 use self::metadata::Metadata;
 pub use self::ranges::StepTexts;
 use self::ranges::{CallIndex, Found, ProcessRanges, Wanted};
-use crate::classify::Classifier;
+use crate::Result;
+use crate::classify::{self, Classifier};
+use crate::model::input::{Capture, Input};
 use crate::model::{Class, NameId, Names, NcclCall, Ops, RankSource, RankTrace, Texts, UserRanges};
-use crate::report::{Capture, Input};
+use crate::units;
 use crate::warning::Warning;
-use crate::{Error, Result};
 
 /// What to look for while reading.
 #[derive(Debug)]
@@ -100,7 +106,7 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
     let mut work = GpuWork::<DeviceWork>::read(&db, meta.zero)?;
     let ranked = work.ranked();
     if ranked.is_empty() {
-        return Err(no_gpu_work(path, work.oddities.before_capture));
+        return Err(no_work::reason(&db, work.oddities.before_capture)?);
     }
     let mut read = Ranges::read(&db, &meta, &work.kernel_names, options)?;
 
@@ -124,8 +130,11 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
         let calls = CallIndex::new(read.calls(key.process));
         let ops = device.finish(
             table,
-            |id| read.kernels.get(id as usize).copied().unwrap_or((NameId::NONE, Class::Compute)),
-            |launch| calls.open_at(launch.thread, launch.start),
+            |id| {
+                let unknown = (NameId::NONE, Class::Unclassified);
+                read.kernels.get(id as usize).copied().unwrap_or(unknown)
+            },
+            &calls,
             &mut odd,
         );
         candidates.push(read.candidate(*key, &meta, &place, ops));
@@ -229,6 +238,8 @@ impl Ranges {
             device: u32::try_from(key.device).unwrap_or(u32::MAX),
             gpu,
             gpu_uuid,
+            gpu_index: meta.gpu_index(pid, key.device),
+            machine_gpus: meta.gpu_uuids(),
             hostname: meta.hostname.clone(),
             epoch_ns: meta.epoch_ns,
             ops,
@@ -249,19 +260,6 @@ impl Ranges {
     }
 }
 
-fn no_gpu_work(path: &Path, before_capture: u64) -> Error {
-    let fact = if before_capture > 0 {
-        format!(
-            "holds no GPU work: all {before_capture} kernels, copies and graph rows are from before the capture"
-        )
-    } else {
-        "holds no GPU work (no kernels, no copies, no graph rows)".to_owned()
-    };
-    Error::input(path, fact).with_hint(
-        "capture with --trace=cuda,nvtx and let the captured part reach the training steps",
-    )
-}
-
 /// Name and class of each distinct kernel, and the library of those that communicate.
 fn kernel_classes(
     kernels: &[KernelNames],
@@ -271,11 +269,21 @@ fn kernel_classes(
 ) -> (Vec<(NameId, Class)>, HashMap<NameId, &'static str>) {
     let mut families = HashMap::new();
     let mut class_of = |kernel: &KernelNames| {
-        let string = |id: Option<i64>| id.and_then(|id| found.strings.get(&id)).copied();
-        let short = string(kernel.short).or(string(kernel.demangled));
-        let name = short.unwrap_or_else(|| names.intern("(kernel without a name)"));
-        let demangled = string(kernel.demangled).map_or("", |id| names.get(id));
-        match classifier.kernel(names.get(name), demangled) {
+        let known = |id: Option<i64>, names: &Names| {
+            id.and_then(|id| found.strings.get(&id))
+                .copied()
+                .filter(|&id| !names.get(id).is_empty())
+        };
+        let demangled = known(kernel.demangled, names);
+        let short = known(kernel.short, names).or_else(|| {
+            let short = classify::short_name(names.get(demangled?)).to_owned();
+            Some(names.intern(&short))
+        });
+        // Without a name nobody can say whether it communicates.
+        let Some(name) = short else {
+            return (names.intern("(kernel without a name)"), Class::Unclassified);
+        };
+        match classifier.kernel(names.get(name), demangled.map_or("", |id| names.get(id))) {
             Some(family) => {
                 families.insert(name, family.label());
                 (name, Class::Comm)
@@ -328,17 +336,52 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
         "before-capture",
         format!("{} step ranges begin before the capture and are left out.", found.before_capture),
     );
+    let rows = |n: usize| units::plural(n, "row");
+    for (i, table) in WORK_TABLES.into_iter().enumerate() {
+        let counted = |list: [u64; 4]| list.get(i).copied().unwrap_or(0);
+        let n = counted(odd.negative);
+        add(
+            n,
+            "negative-duration",
+            format!(
+                "{} of {table} end before they start and count as zero length.",
+                rows(n as usize)
+            ),
+        );
+        let n = counted(odd.without_time);
+        add(
+            n,
+            "no-time",
+            format!(
+                "{} of {table} are left out: they have no start or no end that can be a time.",
+                rows(n as usize)
+            ),
+        );
+        let n = counted(odd.zero_time);
+        add(
+            n,
+            "zero-time",
+            format!(
+                "{} of {table} are left out: start and end are zero, since the profiler lost the times.",
+                rows(n as usize)
+            ),
+        );
+        let n = counted(odd.overrun);
+        add(
+            n,
+            "overrun",
+            format!(
+                "{} of {table} run far over the next operation of their stream, which cannot be: they are cut where it starts.",
+                rows(n as usize)
+            ),
+        );
+    }
     add(
-        odd.negative,
-        "negative-duration",
-        format!("{} GPU operations end before they start and count as zero length.", odd.negative),
-    );
-    add(
-        odd.without_time,
-        "no-time",
+        odd.unnamed,
+        "unnamed-kernels",
         format!(
-            "{} GPU rows have no start or no end that can be a time and are left out.",
-            odd.without_time
+            "{} kernels have no name in the report, so nobody can tell whether they communicate: they are work of unknown class. Communication numbers are lower bounds, and shares are not given.",
+            odd.unnamed
         ),
     );
     add(
@@ -357,7 +400,7 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
             odd.graphs_with_kernels
         ),
     );
-    for error in &meta.errors {
+    for error in meta.errors.iter().filter(|error| notes::concerns_report(error)) {
         list.push(
             Warning::new("profiler-error", format!("The profiler noted an error: {error}"))
                 .in_report(report),

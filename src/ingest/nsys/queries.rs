@@ -41,5 +41,6 @@ queries! {
     DIAGNOSTICS "probe/diagnostics";
     NOTES "probe/notes";
     API_CALLS "probe/api_calls";
+    GPU_CALLS "probe/gpu_calls";
     DURATION "probe/duration";
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::db::{Db, int, text, time};
-use super::gpu_work::process_of;
+use super::ids::process_of;
 use super::payload::{Decoder, Fields};
 use super::queries;
 use crate::Result;
@@ -323,33 +323,53 @@ impl Domains {
     }
 }
 
+/// When a call was open, and which it is.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    start: Ns,
+    end: Ns,
+    /// Index into the calls.
+    call: u32,
+    moves_data: bool,
+}
+
 /// The NCCL calls of a process by thread, to find the one that was open when something was launched.
 #[derive(Debug, Default)]
 pub struct CallIndex {
-    /// Calls by thread in order of start: (start, end, index).
-    threads: HashMap<u64, Vec<(Ns, Ns, u32)>>,
+    /// Calls by thread in order of start.
+    threads: HashMap<u64, Vec<Open>>,
 }
 
 impl CallIndex {
     /// An index over calls that are sorted by start.
     pub fn new(calls: &[NcclCall]) -> CallIndex {
-        let mut threads: HashMap<u64, Vec<(Ns, Ns, u32)>> = HashMap::new();
+        let mut threads: HashMap<u64, Vec<Open>> = HashMap::new();
         for (i, call) in calls.iter().enumerate() {
-            threads.entry(call.thread).or_default().push((call.start, call.end, i as u32));
+            threads.entry(call.thread).or_default().push(Open {
+                start: call.start,
+                end: call.end,
+                call: i as u32,
+                moves_data: call.moves_data(),
+            });
         }
         CallIndex { threads }
     }
 
     /// The innermost call that is open on `thread` at `at`.
     pub fn open_at(&self, thread: u64, at: Ns) -> Option<u32> {
-        let calls = self.threads.get(&thread)?;
-        let before = calls.partition_point(|(start, _, _)| *start <= at);
+        self.open(thread, at).next().map(|open| open.call)
+    }
+
+    /// True if an operation or a group is open on `thread` at `at`, not only the set-up of a communicator.
+    pub fn in_operation(&self, thread: u64, at: Ns) -> bool {
+        self.open(thread, at).any(|open| open.moves_data)
+    }
+
+    /// The calls that are open on `thread` at `at`, the innermost first.
+    fn open(&self, thread: u64, at: Ns) -> impl Iterator<Item = &Open> {
+        let calls = self.threads.get(&thread).map_or(&[][..], Vec::as_slice);
+        let before = calls.partition_point(|call| call.start <= at);
         // Calls nest a few levels deep at most; a bound keeps a hostile file from making this quadratic.
-        calls[..before]
-            .iter()
-            .rev()
-            .take(64)
-            .find(|(_, end, _)| at < *end)
-            .map(|(_, _, index)| *index)
+        calls[..before].iter().rev().take(64).filter(move |call| at < call.end)
     }
 }

@@ -34,7 +34,7 @@ fn part(metric: Metric) -> (Ink, &'static str) {
         Metric::ComputeNs => (Ink::Compute, "compute"),
         Metric::ExposedCommNs => (Ink::Comm, "exposed communication"),
         Metric::ExposedCopyNs => (Ink::Copies, "exposed copies and memsets"),
-        Metric::UnclassifiedExposedNs => (Ink::Unclassified, "graphs of unknown class"),
+        Metric::UnclassifiedExposedNs => (Ink::Unclassified, "work of unknown class"),
         _ => (Ink::Idle, "idle"),
     }
 }
@@ -249,7 +249,7 @@ pub(in crate::render) fn timeline(rows: Vec<Row>, length: Ns, scale: TimeScale) 
         LegendEntry::colour(Ink::Copies, "copies"),
     ];
     if rows.iter().any(|row| row.lines.len() > legend.len()) {
-        legend.push(LegendEntry::colour(Ink::Unclassified, "graphs"));
+        legend.push(LegendEntry::colour(Ink::Unclassified, "work of unknown class"));
     }
     Plot::Rows(Rows {
         axis: Axis::linear("", scale.unit, (0.0, scale.scaled(length))),
@@ -281,7 +281,7 @@ pub(in crate::render) fn lanes(strip: &Strip, label: String, length: Ns, scale: 
         lane(Ink::Copies, "copies", &strip.copies),
     ];
     if !strip.unclassified.is_empty() {
-        lines.push(lane(Ink::Unclassified, "graphs", &strip.unclassified));
+        lines.push(lane(Ink::Unclassified, "unknown", &strip.unclassified));
     }
     Row { label, lines, ..Row::default() }
 }

@@ -141,9 +141,7 @@ fn value_text(value: &Value, unit: Print) -> String {
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
         Value::Number(n) => n.as_f64().map_or_else(|| n.to_string(), unit),
         Value::String(text) => text.clone(),
-        Value::Array(values) => {
-            values.iter().map(|v| value_text(v, unit)).collect::<Vec<_>>().join(", ")
-        }
+        Value::Array(values) => list_text(values, unit),
         Value::Object(facts) => {
             format!(
                 "({})",
@@ -153,6 +151,20 @@ fn value_text(value: &Value, unit: Print) -> String {
                     .collect::<Vec<_>>()
                     .join(", ")
             )
+        }
+    }
+}
+
+/// A list of facts; a long one is ranks, in runs, or cut short. JSON has all of it.
+fn list_text(values: &[Value], unit: Print) -> String {
+    const LISTED: usize = 8;
+    let numbers: Option<Vec<u32>> =
+        values.iter().map(|v| v.as_u64().and_then(|n| u32::try_from(n).ok())).collect();
+    match numbers {
+        Some(numbers) if numbers.len() > LISTED => units::rank_list(&numbers),
+        _ => {
+            let texts: Vec<String> = values.iter().map(|v| value_text(v, unit)).collect();
+            units::listed(&texts, LISTED)
         }
     }
 }

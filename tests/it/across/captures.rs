@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use nsysnccl::report::{CollectiveGroup, Report as Finished};
 use rusqlite::Connection;
 
-use super::cluster::{codes, finding, rank};
+use crate::support::cluster::{codes, finding, rank};
 use crate::support::{captures, report};
 
 /// The reports of a run, in order of rank.
@@ -246,7 +246,7 @@ fn a_busy_host_is_the_finding() {
     let late = &report.findings[0];
     assert_eq!(
         (late.id.as_str(), late.evidence["rank"].as_u64(), late.evidence["cause"].as_str()),
-        ("straggler", Some(0), Some("idle"))
+        ("straggler", Some(0), Some("host"))
     );
     assert!(
         late.title.contains("and the other rank waits for it: 7.46 ms a step in the median"),
@@ -304,11 +304,11 @@ fn one_window_gives_the_same_collectives() {
         "socket/socket-2node",
     ] {
         let paths = files(&folder, run);
-        let options = nsysnccl::pipeline::Options {
-            step: nsysnccl::pipeline::StepChoice::Whole,
+        let options = nsysnccl::run::Options {
+            step: nsysnccl::steps::StepChoice::Whole,
             ..Default::default()
         };
-        let whole = nsysnccl::pipeline::build(&paths, &options, || ()).expect("a report").report;
+        let whole = crate::support::build_with(&paths, &options).expect("a report").report;
         let stepped = report(&paths);
         let figures = |report: &Finished| {
             let figure = |g: &CollectiveGroup| {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use nsysnccl::collectives::analyse::{self, Across};
-use nsysnccl::collectives::events::{self, Event};
+use nsysnccl::collectives::events::{self, Event, Launches};
+use nsysnccl::collectives::pairing::{Pairing, RankSteps};
 use nsysnccl::model::{CallKind, Class, CommOp, Names, NcclCall, Ops, RankSource, RankTrace, Span};
 use nsysnccl::steps::Step;
 
@@ -74,10 +75,13 @@ fn trace(rank: u32, payloads: bool) -> RankTrace {
         device: 0,
         gpu: None,
         gpu_uuid: None,
+        gpu_index: None,
+        machine_gpus: Vec::new(),
         hostname: Some(format!("node{}", rank / 8)),
         epoch_ns: Some(1_700_000_000_000_000_000 + i64::from(rank / 8) * 3_000_000),
         ops,
-        ranges: Vec::new(),
+        ranges: Arc::default(),
+        texts: Arc::default(),
         nccl,
         gpu_operations: Vec::new(),
         comm_inits: Vec::new(),
@@ -98,11 +102,10 @@ fn steps(ranges: bool) -> Vec<Step> {
         .collect()
 }
 
-/// The traces with the steps of each rank and what they are called.
+/// The traces with the steps of each rank.
 pub struct Many {
     pub traces: Vec<RankTrace>,
     pub steps: Vec<Vec<Step>>,
-    pub keys: Vec<Vec<(String, usize)>>,
 }
 
 impl Many {
@@ -110,15 +113,22 @@ impl Many {
     pub fn new(payloads: bool, ranges: bool) -> Many {
         let traces: Vec<RankTrace> = (0..RANKS).map(|rank| trace(rank, payloads)).collect();
         let steps: Vec<Vec<Step>> = traces.iter().map(|_| steps(ranges)).collect();
-        let keys =
-            steps.iter().map(|list| list.iter().map(|s| (s.name.clone(), 0)).collect()).collect();
-        Many { traces, steps, keys }
+        Many { traces, steps }
     }
 
     /// Matched: 2,500 of everyone, and 2,500 of each of eight groups.
     pub fn across(&self) -> (Vec<Vec<Event>>, Across) {
-        let events: Vec<Vec<Event>> = self.traces.iter().map(events::events).collect();
-        let across = analyse::across(&self.traces, &events, &self.steps, &self.keys);
+        let launches = Launches::new(&self.traces);
+        let events: Vec<Vec<Event>> =
+            self.traces.iter().map(|trace| events::events(trace, &launches)).collect();
+        let rank = |r: usize| RankSteps {
+            steps: &self.steps[r],
+            epoch_ns: self.traces[r].epoch_ns,
+            events: &events[r],
+            names: &self.traces[r].names,
+        };
+        let pairing = Pairing::new(&(0..self.traces.len()).map(rank).collect::<Vec<_>>());
+        let across = analyse::across(&self.traces, &events, &self.steps, &pairing);
         assert_eq!(across.measured.len(), 2_500 * 9);
         (events, across)
     }

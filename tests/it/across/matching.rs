@@ -2,15 +2,14 @@
 
 use nsysnccl::report::{CollectiveGroup, Report as Finished};
 
-use super::cluster::{
+use crate::support::cluster::{
     ALL_REDUCE, Cluster, Collective, MIB, MS, SECOND, US, WORLD, codes, group, rank, warning,
 };
 use crate::support::report::{Payload, Payloads, stream};
-use crate::support::scenes::GEMM;
+use crate::support::scenes::{GEMM, SEND_RECV};
 
 const ALL_GATHER: &str =
     "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
-const SEND_RECV: &str = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<(unsigned long)4096>)";
 const BROADCAST: &str =
     "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
 
@@ -357,7 +356,7 @@ fn a_kernel_that_works_with_two_of_another_rank() {
 // NCCL 2.16 to 2.24 logs sizes without a communicator: order on the stream matches, and sizes must agree.
 #[test]
 fn payloads_without_a_communicator() {
-    let old = |rank: &mut super::cluster::Rank, bytes: u64, time: std::ops::Range<i64>| {
+    let old = |rank: &mut crate::support::cluster::Rank, bytes: u64, time: std::ops::Range<i64>| {
         let (main, launch) = (rank.main(), rank.own(time.start - MS));
         rank.kernel(ALL_REDUCE.kernel, stream(20), time);
         let name = rank.report.string("ncclAllReduce");

@@ -3,11 +3,12 @@
 
 mod captures;
 mod clocks;
-mod cluster;
 mod many;
 mod matching;
 mod nccl_log;
 mod pipelines;
 mod send_recv;
+mod steps;
 mod stragglers;
+mod together;
 mod tracing;

@@ -1,6 +1,8 @@
 //! Stages of a pipeline, each a rank: all micro-batches forward, then all backward. The bubble is nobody's fault.
 
-use super::cluster::{ALL_REDUCE, Cluster, Collective, MIB, MS, SECOND, US, WORLD, finding, rank};
+use crate::support::cluster::{
+    ALL_REDUCE, Cluster, Collective, MIB, MS, SECOND, US, WORLD, finding, rank,
+};
 use crate::support::report::{Payload, Payloads};
 
 const BATCHES: usize = 4;

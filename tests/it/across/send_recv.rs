@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use super::cluster::finding;
+use crate::support::cluster::finding;
 use crate::support::report;
 
 const STEPS: usize = 10;

@@ -41,8 +41,8 @@ fn communicators_are_told_by_their_members_and_what_got_slower_comes_first() {
     assert_eq!(
         rows,
         [
-            ("2 ranks on 1 node (job ranks 0, 1)", "0xb", "0xe", Verdict::Slower),
-            ("2 ranks on 1 node (job ranks 2, 3)", "0xc", "0xd", Verdict::Same),
+            ("2 ranks on 1 node (job ranks 0-1)", "0xb", "0xe", Verdict::Slower),
+            ("2 ranks on 1 node (job ranks 2-3)", "0xc", "0xd", Verdict::Same),
             ("4 ranks on 1 node", "0xa", "0xf", Verdict::Same),
         ]
     );

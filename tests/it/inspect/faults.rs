@@ -204,3 +204,56 @@ fn records_that_disagree_on_the_communicator_are_named() {
     );
     assert!(codes(&view).contains(&"communicator-shapes"));
 }
+
+#[test]
+fn a_rank_that_stops_early_is_named_with_how_far_it_is_behind() {
+    let logs: Vec<Log> = (0..8)
+        .map(|rank| {
+            let mut log = Log::new("0xa", rank, 8);
+            log.all_reduce(1 << 20, (0..if rank == 5 { 30 } else { 65 }).map(|_| 100));
+            log
+        })
+        .collect();
+    let view = Folder::new(&logs.iter().collect::<Vec<_>>()).inspect();
+    let stopped = view.warnings.iter().find(|w| w.code == "rank-stops-early").expect("a warning");
+    for part in ["Rank 5 ", "number 29 (30 records logged)", "64 (65 logged)", "35 behind"] {
+        assert!(stopped.message.contains(part), "{part}: {}", stopped.message);
+    }
+}
+
+// Three records a line; in the second file the middle one breaks off.
+#[test]
+fn several_records_on_a_line_are_read_or_counted_as_lost() {
+    let mut log = Log::new("0xa", 0, 2);
+    log.all_reduce(1 << 20, [10, 20, 30]);
+    let records: Vec<&str> = log.text.lines().collect();
+    let folder = Folder::new(&[]);
+    folder.write("h0-pid100.log", records.concat().as_bytes());
+    let view = folder.inspect();
+    assert_eq!((view.operations, view.files[0].bad_lines), (3, 0));
+
+    let torn = &records[1][..records[1].len() - 40];
+    let folder = Folder::new(&[]);
+    folder.write("h0-pid100.log", [records[0], torn, records[2], "\n"].concat().as_bytes());
+    let view = folder.inspect();
+    assert_eq!((view.operations, view.files[0].bad_lines), (2, 1));
+    let reason = &view.files[0].bad[0].reason;
+    assert!(reason.starts_with("lost 1 of 3 records"), "{reason}");
+}
+
+#[test]
+fn the_comments_of_prometheus_text_are_part_of_it() {
+    let text = "# HELP nccl_bus_bandwidth_gbs NCCL bus bandwidth in GB/s\n\
+                # TYPE nccl_bus_bandwidth_gbs gauge\n\
+                nccl_bus_bandwidth_gbs{node=\"n1\",nranks=\"4\",collective=\"AllReduce\"} 300.1\n\
+                # EOF\n";
+    let folder = Folder::new(&[]);
+    // As a shell of Windows may write it.
+    let marked: Vec<u8> =
+        format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for bytes in [text.as_bytes(), &marked] {
+        folder.write("n1.prom", bytes);
+        let view = folder.inspect();
+        assert_eq!((view.files[0].prometheus_samples, view.files[0].bad_lines), (1, 0));
+    }
+}

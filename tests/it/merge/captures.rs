@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nsysnccl::pipeline::{self, Options};
-use nsysnccl::report::{CommTrust, InspectorMerge, Report};
+use nsysnccl::merge::view::{CommTrust, InspectorMerge};
+use nsysnccl::report::Report;
+use nsysnccl::run::Options;
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ fn reports(data: &Path, run: &str) -> Vec<PathBuf> {
 fn of(data: &Path, run: &str) -> Report {
     let options =
         Options { inspector: vec![data.join(format!("{run}_inspector"))], ..Options::default() };
-    pipeline::build(&reports(data, run), &options, || ()).expect("a report").report
+    crate::support::build_with(&reports(data, run), &options).expect("a report").report
 }
 
 fn merged(data: &Path, run: &str) -> InspectorMerge {
@@ -345,7 +346,7 @@ fn nothing_is_paired_wrongly_where_less_is_known() {
             inspector: vec![data.join(format!("{run}_inspector"))],
             ..Options::default()
         };
-        let report = pipeline::build(&copies, &options, || ()).expect("a report").report;
+        let report = crate::support::build_with(&copies, &options).expect("a report").report;
         let found = pairs(&report.inspector.expect("logs"));
         let wrong: Vec<_> = found.iter().filter(|pair| !all.contains(pair)).collect();
         assert!(wrong.is_empty(), "{run}: {wrong:?}");

@@ -53,16 +53,23 @@ fn a_rank_without_a_log_is_named() {
     );
 }
 
-// Process ids repeat across hosts; the host decides.
+// Process ids repeat across hosts: a log under another name is taken only if no other host has one of that process.
 #[test]
-fn a_log_of_the_same_pid_on_another_host_is_not_taken() {
+fn a_log_under_another_host_name_is_taken_if_it_is_the_only_one_that_fits() {
     let mut scene = five(&[0]);
     scene.log("1.log", records().into_iter().map(|line| line.host("node7.cluster")));
+    let report = scene.finished();
+    assert_eq!(report.inspector.as_ref().map(|m| m.pairs.len()), Some(5));
+    let message = &warning(&report, "inspector-host").expect("a warning").message;
+    assert!(message.contains("rank 0: 'node7.cluster'"), "{message}");
+
+    scene.log("2.log", records().into_iter().map(|line| line.host("node8.cluster")));
     let report = scene.finished();
     assert_eq!(
         report.inspector.as_ref().map(|m| (m.pairs.len(), m.missing_ranks.clone())),
         Some((0, vec![0]))
     );
+    assert!(warning(&report, "inspector-host").is_none());
     let message = &warning(&report, "inspector-rank-missing").expect("a warning").message;
     assert!(
         message.contains("there is a log of process 1000 on node7.cluster, which is another host"),

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nsysnccl::pipeline::{self, Options, StepChoice};
 use nsysnccl::report::{InspectorMerge, InspectorRank, Report as Finished};
+use nsysnccl::run::Options;
+use nsysnccl::steps::StepChoice;
 
+use crate::support::cluster::Rank;
 use crate::support::folder;
-use crate::support::report::{Launch, Payload, Report, Stream, stream, thread};
+use crate::support::report::{Payload, Report, Stream, stream};
+pub use crate::support::scenes::{ALL_REDUCE, WORLD as COMM, WORLD_LOGGED as COMM_LOGGED};
+use crate::support::scenes::{EPOCH, SEND_RECV, US};
 
 /// Unix time of the reports' time 0, microseconds.
-pub const EPOCH_US: i64 = 1_700_000_000_000_000;
-pub const COMM: u64 = 0xfa01_2817_699a_0bae;
+pub const EPOCH_US: i64 = EPOCH / US;
 pub const OTHER: u64 = 0x0b46_cc39_4a94_f160;
-/// The same as Inspector prints them.
-pub const COMM_LOGGED: &str = "0xfa012817699a0b";
+/// The same as Inspector prints it.
 pub const OTHER_LOGGED: &str = "0xb46cc394a94f16";
 pub const HOST: &str = "node0";
 pub const MB: u64 = 1_000_000;
@@ -114,7 +116,7 @@ impl Line {
 
 /// A run that is being written.
 pub struct Scene {
-    reports: BTreeMap<u32, Report>,
+    ranks: BTreeMap<u32, Rank>,
     logs: BTreeMap<String, String>,
     pub options: Options,
 }
@@ -133,20 +135,24 @@ pub fn all_reduce(bytes: u64) -> Call {
 impl Default for Scene {
     fn default() -> Self {
         let options = Options { step: StepChoice::Whole, ..Options::default() };
-        Scene { reports: BTreeMap::new(), logs: BTreeMap::new(), options }
+        Scene { ranks: BTreeMap::new(), logs: BTreeMap::new(), options }
     }
 }
 
 impl Scene {
-    /// The report of rank r, whose process is 1000 + r.
-    pub fn report(&mut self, rank: u32) -> &mut Report {
-        self.reports.entry(rank).or_insert_with(|| {
-            let mut report = Report::default();
-            report.session(EPOCH_US * 1000);
-            report.env("RANK", &rank.to_string());
-            report.system("Hostname", HOST);
-            report
+    /// Rank r, whose process is 1000 + r. A launch before time 0 would be left out, so it comes shortly before its kernel.
+    fn rank(&mut self, rank: u32) -> &mut Rank {
+        self.ranks.entry(rank).or_insert_with(|| {
+            let mut rank = Rank::new(rank, 0);
+            rank.lead = 5 * US;
+            rank.report.system("Hostname", HOST);
+            rank
         })
+    }
+
+    /// The report of rank r.
+    pub fn report(&mut self, rank: u32) -> &mut Report {
+        &mut self.rank(rank).report
     }
 
     /// A kernel of rank r from `at` for `length` microseconds; with `call`, an NCCL range around its launch carries a payload.
@@ -163,33 +169,22 @@ impl Scene {
         length: i64,
         call: Option<Call>,
     ) {
-        let launcher = thread(1000 + rank, 1000 + rank);
-        // Rows before time 0 would be left out.
-        let launch = at * 1000 - 5_000;
-        let report = self.report(rank);
-        if let Some(call) = call {
-            let payload =
-                Payload { comm: call.comm, bytes: Some(call.bytes), ..Payload::default() };
-            report.nccl(launcher, call.function, launch - 500..launch + 500, payload);
-        }
-        report.kernel(name, stream, at * 1000..(at + length) * 1000, launcher.at(launch));
+        let (rank, time) = (self.rank(rank), at * US..(at + length) * US);
+        let Some(Call { function, comm, bytes }) = call else {
+            return rank.kernel(name, stream, time);
+        };
+        let payload = Payload { comm, bytes: Some(bytes), ..Payload::default() };
+        rank.call(function, payload, name, stream, time);
     }
 
     /// A group of sends and receives (function, bytes, peer) in one kernel.
     pub fn group(&mut self, rank: u32, at: i64, length: i64, members: &[(&str, u64, i32)]) {
-        let launcher = thread(1000 + rank, 1000 + rank);
-        let launch = at * 1000 - 5_000;
-        let report = self.report(rank);
-        let range = |i: i64| launch - 4_000 + i * 100..launch - 3_950 + i * 100;
-        report.nccl(launcher, "ncclGroupStart", range(-1), Payload::default());
-        for (i, &(function, bytes, peer)) in members.iter().enumerate() {
-            let payload =
-                Payload { comm: COMM, bytes: Some(bytes), peer: Some(peer), ..Payload::default() };
-            report.nccl(launcher, function, range(i as i64), payload);
-        }
-        report.nccl(launcher, "ncclGroupEnd", launch - 500..launch + 500, Payload::default());
-        let launch = Launch { thread: launcher, at: Some(launch) };
-        report.kernel(SEND_RECV, stream(20), at * 1000..(at + length) * 1000, launch);
+        let call = |&(function, bytes, peer)| {
+            let (bytes, peer) = (Some(bytes), Some(peer));
+            (function, Payload { comm: COMM, bytes, peer, ..Payload::default() })
+        };
+        let calls: Vec<_> = members.iter().map(call).collect();
+        self.rank(rank).group(&calls, &[(SEND_RECV, 20, at * US..(at + length) * US)]);
     }
 
     /// Lines of the log file of a name.
@@ -215,9 +210,9 @@ impl Scene {
         for (file, text) in &self.logs {
             std::fs::write(logs.join(file), text).expect("a log");
         }
-        self.reports
+        self.ranks
             .iter()
-            .map(|(rank, report)| report.save(folder, &format!("run_{rank}.sqlite")))
+            .map(|(number, rank)| rank.report.save(folder, &format!("run_{number}.sqlite")))
             .collect()
     }
 
@@ -227,7 +222,7 @@ impl Scene {
         let paths = self.save(folder.path());
         let options =
             Options { inspector: vec![folder.path().join("logs")], ..self.options.clone() };
-        pipeline::build(&paths, &options, || ()).map(|built| built.report)
+        crate::support::build_with(&paths, &options).map(|built| built.report)
     }
 
     /// The finished report.
@@ -270,10 +265,6 @@ pub fn add_up(merge: &InspectorMerge) {
                 && r.records_in_capture <= r.records)
     );
 }
-
-pub const ALL_REDUCE: &str =
-    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
-pub const SEND_RECV: &str = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<(unsigned long)4096>)";
 
 /// (start in microseconds, communicator, number) of every pair of a rank.
 pub fn pairs(merge: &InspectorMerge, rank: u32) -> Vec<(i64, &str, u64)> {

@@ -8,8 +8,8 @@ use nsysnccl::classify::Classifier;
 use nsysnccl::ingest::nsys::{self, NsysReport};
 use nsysnccl::ingest::{nccl_log, topo};
 use nsysnccl::model::{CommOp, Metric};
-use nsysnccl::pipeline::{self, Options};
 use nsysnccl::report::{RankReport, Report};
+use nsysnccl::run::Options;
 use nsysnccl::transport::Facts;
 use regex::Regex;
 use serde_json::Value;
@@ -55,8 +55,15 @@ fn near(found: f64, expected: f64, within: f64) {
 
 fn read(path: &Path) -> NsysReport {
     let step = Regex::new(nsysnccl::steps::select::DEFAULT_PATTERN).expect("the default pattern");
-    nsys::read(path, 0, &nsys::Options { step: Some(&step), classifier: &Classifier::default() })
-        .expect("a report")
+    nsys::read(
+        path,
+        0,
+        &nsys::Options {
+            step: Some(nsys::StepTexts { pattern: &step, by_hand: false }),
+            classifier: &Classifier::default(),
+        },
+    )
+    .expect("a report")
 }
 
 fn json(path: &Path) -> Value {
@@ -114,7 +121,7 @@ fn windows_agree_with_cuda_events_inside_the_program() {
             }
         }
     }
-    assert_eq!(compared, 184);
+    assert_eq!(compared, 360);
 }
 
 #[test]
@@ -144,7 +151,7 @@ fn bf16_halves_the_all_reduce_through_host_memory() {
     // The first of three steps is an outlier; the known figures are over all of them.
     let all_steps = |run: &str| {
         let options = Options { keep_first: true, ..Options::default() };
-        pipeline::build(&files(&data, run), &options, || ()).expect("a report").report
+        crate::support::build_with(&files(&data, run), &options).expect("a report").report
     };
     let (fp32, bf16) = (all_steps("shm/shm-2gpu"), all_steps("shm/shm-2gpu-bf16"));
     near(run_ms(&fp32, Metric::CommNs), 47.4, 0.05);
@@ -206,7 +213,7 @@ fn power_sgd_compresses_only_once_it_has_started() {
     // Three AllReduce a step of 3,100,480 bytes together, on each rank and step.
     for file in files(&data, active) {
         let trace = read(&file).candidates.remove(0).trace;
-        for step in &trace.ranges {
+        for step in trace.ranges.named() {
             let inside = trace.nccl.iter().filter(|call| {
                 call.op == Some(CommOp::AllReduce)
                     && step.start <= call.start

@@ -4,3 +4,4 @@ mod complaints;
 mod ddp_8gpu;
 mod facts;
 mod queries;
+mod unusual;

@@ -207,9 +207,9 @@ fn one_of_everything() -> Report {
 
 /// What each query returns of it, columns separated by `|`, NULL as nothing. The process is 1 << 48 | 7 << 24, its thread + 70.
 const GOLDEN: &[(&str, &[&str])] = &[
-    ("read/kernels", &["10|20|0|1|7|1|281475094151168|1014|1007"]),
-    ("read/copies", &["30|40|0|1|9|2|281475094151168|8|64"]),
-    ("read/memsets", &["41|42|0|1|7|3|281475094151168|32"]),
+    ("read/kernels", &["10|20|0|1|7|1|281475094151168|1014|1007|"]),
+    ("read/copies", &["30|40|0|1|9|2|281475094151168|8|64|||"]),
+    ("read/memsets", &["41|42|0|1|7|3|281475094151168|32|"]),
     ("read/graphs", &["50|60|0|1|7|4|281475094151168"]),
     (
         "read/launches",
@@ -264,7 +264,7 @@ const GOLDEN: &[(&str, &[&str])] = &[
         ],
     ),
     ("read/string", &["ncclAllReduce"]),
-    ("read/range_texts", &["step 1|1", "step 2|1"]),
+    ("read/range_text_ids", &["1021", "1028"]),
     ("read/mpi_ranks", &["281475094151238|4"]),
     ("probe/export", &["EXPORT_PARAM_TIME_NORMALIZE|false", "EXPORT_PRODUCT_VERSION|2026.3.1.157"]),
     ("probe/capture", &["PROCESS_0:ENVIRONMENT_VARIABLE|RANK=\"0\""]),
@@ -275,6 +275,7 @@ const GOLDEN: &[(&str, &[&str])] = &[
     ("probe/diagnostics", &["lost events"]),
     ("probe/notes", &["3|lost events|1", "2|usual|1"]),
     ("probe/api_calls", &["4"]),
+    ("probe/gpu_calls", &["4|4|0"]),
     ("probe/duration", &["900"]),
 ];
 

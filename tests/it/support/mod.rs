@@ -1,22 +1,36 @@
 //! Reports for tests: written row by row as `nsys export --type sqlite` would, in the schema of any version.
 
+pub mod cluster;
 pub mod report;
 pub mod scenes;
 pub mod schema;
 
 use std::path::{Path, PathBuf};
 
-use nsysnccl::pipeline::{self, Built, Options};
 use nsysnccl::report::{RankReport, RankStep};
+use nsysnccl::run::{Options, Run};
 
 /// A folder that is gone after the test.
 pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
+/// A report, and what could not be used for it.
+#[derive(Debug)]
+pub struct Built {
+    pub report: nsysnccl::report::Report,
+    pub unusable: Vec<nsysnccl::Error>,
+}
+
+/// Builds a report.
+pub fn build_with(paths: &[PathBuf], options: &Options) -> nsysnccl::Result<Built> {
+    let run = Run::read(paths, options, || ())?;
+    Ok(Built { report: nsysnccl::reporting::of(&run), unusable: run.unusable })
+}
+
 /// Builds a report with default options.
 pub fn build(paths: &[PathBuf]) -> nsysnccl::Result<Built> {
-    pipeline::build(paths, &Options::default(), || ())
+    build_with(paths, &Options::default())
 }
 
 /// Builds a report that has to succeed.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
+use super::scenes::EPOCH;
 use super::schema::schemas;
 
 /// A thread of a process.
@@ -139,7 +140,7 @@ impl Report {
         };
         report.export("EXPORT_PRODUCT_VERSION", version.trim_end_matches('*'));
         report.export("EXPORT_PARAM_TIME_NORMALIZE", "false");
-        report.session(1_700_000_000_000_000_000);
+        report.session(EPOCH);
         report
     }
 

@@ -1,15 +1,22 @@
-//! Runs with known answers.
+//! Runs with known answers, and what the runs of all tests are made of: times, kernels, a communicator.
 
 use std::path::{Path, PathBuf};
 
 use super::report::{Copy, Payload, Report, stream, thread};
 
+pub const US: i64 = 1_000;
 pub const MS: i64 = 1_000_000;
+pub const SECOND: i64 = 1_000_000_000;
+/// Unix time of a report's time 0, ns, where a test sets nothing else.
+pub const EPOCH: i64 = 1_700_000_000_000_000_000;
 pub const GEMM: &str = "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm>(T1::Params)";
 pub const OPTIMIZER: &str = "void at::native::multi_tensor_apply_kernel<float>(T1)";
 pub const ALL_REDUCE: &str =
     "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
+pub const SEND_RECV: &str = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<(unsigned long)4096>)";
 pub const WORLD: u64 = 0xfa01_2817_699a_0bae;
+/// What Inspector prints of [`WORLD`]: 14 digits of 16.
+pub const WORLD_LOGGED: &str = "0xfa012817699a0b";
 /// Gradients of 306 M parameters in fp32.
 pub const GRADIENTS: u64 = 1_226_141_600;
 pub const RANKS: u32 = 8;
@@ -72,7 +79,7 @@ fn eight(folder: &Path, name: &str, plan: &Plan) -> Vec<PathBuf> {
 fn one_of_eight(plan: &Plan, rank: u32) -> Report {
     let mut report = Report::default();
     let (main, backward) = (thread(1000 + rank, 1000 + rank), thread(1000 + rank, 1100 + rank));
-    report.session(1_700_000_000_000_000_000 + i64::from(rank) * MS);
+    report.session(EPOCH + i64::from(rank) * MS);
     report.env("RANK", &rank.to_string());
     report.env("WORLD_SIZE", &RANKS.to_string());
     report.system("Hostname", "node0");

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Transport of the run. Ranks here are ranks of the named communicator; of the run's largest one they are those of the run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Transport {
     /// The NCCL logs that were read.
     pub logs: Vec<LogFile>,
     /// Path of the topology, if one was given.
     pub topology: Option<String>,
+    /// The GPUs of that topology in order, with what lies between them; empty without one.
+    pub gpus: Vec<Gpu>,
     /// NCCL versions as printed.
     pub nccl_versions: Vec<String>,
     /// Network plugins in use: `IB`, `Socket`, ...
@@ -25,8 +27,21 @@ pub struct Transport {
     pub algorithms: Vec<Algorithm>,
 }
 
+/// One GPU of the topology. Machines of one run are taken to be alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gpu {
+    /// Index in `nvidia-smi`.
+    pub gpu: u32,
+    /// Ranks of the run on the GPU of this number, on any host, as far as the reports say.
+    pub ranks: Vec<u32>,
+    /// What lies between it and other GPUs, by their index: `NV18`, `PIX`, ...
+    pub paths: BTreeMap<u32, String>,
+    /// What lies between it and network cards, by their name.
+    pub network_cards: BTreeMap<String, String>,
+}
+
 /// One log.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogFile {
     /// Path as given.
     pub path: String,
@@ -39,7 +54,7 @@ pub struct LogFile {
 }
 
 /// One communicator.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Communicator {
     /// Id as printed; from NCCL 2.26.2 on the one in payloads and Inspector logs. `None` for splits and before 2.16.
     pub comm_id: Option<String>,
@@ -54,7 +69,7 @@ pub struct Communicator {
 }
 
 /// The connections from one rank to another by one transport.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// Id of the communicator whose ranks `src` and `dst` are; `None` if it has or the log names none.
     pub comm_id: Option<String>,
@@ -83,7 +98,7 @@ pub struct Pair {
 }
 
 /// What NCCL chose for an operation.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Algorithm {
     /// Operation; not printed before NCCL 2.23.
     pub op: Option<String>,

@@ -3,19 +3,16 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use nsysnccl::pipeline::{self, Options, StepChoice};
 use nsysnccl::report::{CollectiveGroup, RankReport, Report as Finished};
+use nsysnccl::run::Options;
+use nsysnccl::steps::StepChoice;
 use nsysnccl::warning::Finding;
 use tempfile::TempDir;
 
-use crate::support::report::{Copy, Payload, Report, Stream, Thread, stream, thread};
-use crate::support::scenes::GEMM;
+use super::report::{Copy, Payload, Report, Stream, Thread, stream, thread};
+use super::scenes::{self, GEMM};
+pub use super::scenes::{EPOCH, MS, SECOND, US, WORLD};
 
-pub const US: i64 = 1_000;
-pub const MS: i64 = 1_000_000;
-pub const SECOND: i64 = 1_000_000_000;
-pub const EPOCH: i64 = 1_700_000_000_000_000_000;
-pub const WORLD: u64 = 0xfa01_2817_699a_0bae;
 pub const MIB: u64 = 1 << 20;
 
 /// One rank while it is written.
@@ -26,6 +23,8 @@ pub struct Rank {
     pub begins: i64,
     /// By how much its clock is ahead of the true one at a true time.
     drift: fn(i64) -> i64,
+    /// How long before its start on the GPU everything is launched, ns.
+    pub lead: i64,
 }
 
 /// All ranks.
@@ -42,14 +41,11 @@ impl Cluster {
     /// Some ranks of a run of `world`.
     pub fn of(ranks: &[u32], world: Option<u32>) -> Cluster {
         let one = |&rank: &u32| {
-            let mut report = Report::default();
-            report.env("RANK", &rank.to_string());
+            let mut rank = Rank::new(rank, i64::from(rank) * MS);
             if let Some(world) = world {
-                report.env("WORLD_SIZE", &world.to_string());
+                rank.report.env("WORLD_SIZE", &world.to_string());
             }
-            let begins = i64::from(rank) * MS;
-            report.session(EPOCH + begins);
-            Rank { report, rank, begins, drift: |_| 0 }
+            rank
         };
         Cluster { ranks: ranks.iter().map(one).collect() }
     }
@@ -105,11 +101,11 @@ impl Cluster {
 
     pub fn finish_with(&self, options: &Options) -> Finished {
         let folder = crate::support::folder();
-        pipeline::build(&self.save(&folder), options, || ()).expect("a report").report
+        crate::support::build_with(&self.save(&folder), options).expect("a report").report
     }
 }
 
-/// What a collective is. It is launched half a millisecond before it starts.
+/// What a collective is.
 #[derive(Debug, Clone, Copy)]
 pub struct Collective {
     pub function: &'static str,
@@ -120,7 +116,7 @@ pub struct Collective {
 
 pub const ALL_REDUCE: Collective = Collective {
     function: "ncclAllReduce",
-    kernel: "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)",
+    kernel: scenes::ALL_REDUCE,
     payload: Payload {
         comm: WORLD,
         bytes: Some(MIB),
@@ -152,10 +148,15 @@ impl Collective {
     }
 }
 
-/// How long before its start on the GPU everything is launched.
-const AHEAD: i64 = MS / 2;
-
 impl Rank {
+    /// A rank with a right clock whose capture begins at `begins`.
+    pub fn new(rank: u32, begins: i64) -> Rank {
+        let mut report = Report::default();
+        report.env("RANK", &rank.to_string());
+        report.session(EPOCH + begins);
+        Rank { report, rank, begins, drift: |_| 0, lead: MS / 2 }
+    }
+
     /// The rank's main thread.
     pub fn main(&self) -> Thread {
         thread(1000 + self.rank, 1000 + self.rank)
@@ -182,29 +183,40 @@ impl Rank {
 
     /// A copy inside the device on stream 7.
     pub fn copy(&mut self, time: Range<i64>) {
-        let launch = self.main().at(self.own(time.start - AHEAD));
+        let launch = self.main().at(self.own(time.start - self.lead));
         let time = self.span(time);
         self.report.copy(Copy::DtoD, 4096, stream(7), time, launch);
     }
 
     /// A kernel outside every NCCL range.
     pub fn kernel(&mut self, name: &str, on: Stream, time: Range<i64>) {
-        let launch = self.main().at(self.own(time.start - AHEAD));
+        let launch = self.main().at(self.own(time.start - self.lead));
         let time = self.span(time);
         self.report.kernel(name, on, time, launch);
     }
 
-    /// A kernel inside the NCCL range that launches it.
+    /// A collective's kernel, launched by its NCCL call.
     pub fn collective(&mut self, what: &Collective, time: Range<i64>) {
-        let launch = self.own(time.start - AHEAD);
-        self.report.nccl(self.main(), what.function, launch - 100..launch + 100, what.payload);
-        let time = self.span(time);
-        self.report.kernel(what.kernel, stream(what.stream), time, self.main().at(launch));
+        self.call(what.function, what.payload, what.kernel, stream(what.stream), time);
+    }
+
+    /// A kernel inside the NCCL range that launches it.
+    pub fn call(
+        &mut self,
+        function: &str,
+        payload: Payload,
+        kernel: &str,
+        on: Stream,
+        time: Range<i64>,
+    ) {
+        let launch = self.own(time.start - self.lead);
+        self.report.nccl(self.main(), function, launch - 100..launch + 100, payload);
+        self.kernel(kernel, on, time);
     }
 
     /// NCCL calls between `ncclGroupStart` and `ncclGroupEnd`, and the kernels that the end launches.
     pub fn group(&mut self, calls: &[(&str, Payload)], kernels: &[(&str, i64, Range<i64>)]) {
-        let launch = self.own(kernels[0].2.start - AHEAD);
+        let launch = self.own(kernels[0].2.start - self.lead);
         let (main, nothing) = (self.main(), Payload::default());
         self.report.nccl(main, "ncclGroupStart", launch - 900..launch - 890, nothing);
         for (i, (function, payload)) in calls.iter().enumerate() {
