@@ -65,6 +65,7 @@ fn answer(out: &mut Printer, document: &Document) {
     for note in warnings {
         out.note(&Note { advice: None, evidence: None, ..note.clone() }, "Warning");
     }
+    let evidence = document.findings.iter().any(|note| note.evidence.is_some());
     let rest = [
         (document.findings.len().saturating_sub(FIRST_NOTES), "more finding"),
         (document.warnings.len().saturating_sub(FIRST_NOTES), "more warning"),
@@ -74,10 +75,13 @@ fn answer(out: &mut Printer, document: &Document) {
         .into_iter()
         .filter(|(n, _)| *n > 0)
         .map(|(n, what)| units::plural(n, what))
-        .chain(["evidence and definitions".to_owned()])
+        .chain(evidence.then(|| "the evidence".to_owned()))
+        .chain((!document.definitions.is_empty()).then(|| "definitions".to_owned()))
         .collect();
-    out.blank();
-    out.paragraph(&format!("--full prints {} as well.", rest.join(", ")), "", FAINT);
+    if !rest.is_empty() {
+        out.blank();
+        out.paragraph(&format!("--full also prints {}.", rest.join(", ")), "", FAINT);
+    }
 }
 
 /// All findings, sections, warnings and definitions.

@@ -26,6 +26,9 @@ const FINDINGS: usize = 40;
 /// Kinds of trouble with files that are listed.
 const TROUBLES: usize = 40;
 
+/// Sections that belong to the answer, besides those of the runs.
+const KEY: [&str; 2] = ["The runs side by side", "Files that cannot be used"];
+
 /// Files or runs that are named in one sentence.
 const NAMES: usize = 6;
 
@@ -58,7 +61,7 @@ fn document(view: &Examination) -> Document {
             .filter_map(|(heading, blocks)| Section::new(heading, blocks))
             .collect()
     };
-    sections.iter_mut().for_each(|section| section.key = true);
+    let runs = sections.len();
     let export_settings =
         settings(view.exports.iter().map(|export| (export.path.as_str(), &export.settings)));
     let rest = [
@@ -80,6 +83,9 @@ fn document(view: &Examination) -> Document {
         ),
     ];
     sections.extend(rest.into_iter().filter_map(|(heading, blocks)| Section::new(heading, blocks)));
+    for (at, section) in sections.iter_mut().enumerate() {
+        section.key = at < runs || KEY.contains(&section.heading.as_str());
+    }
     Document {
         title: title(view),
         facts: facts(view),

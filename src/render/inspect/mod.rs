@@ -222,7 +222,7 @@ fn definitions() -> Vec<(String, String)> {
             "algbw, busbw",
             "algbw = S / time in GB/s, busbw = algbw x factor, recomputed: AllReduce 2(n-1)/n; AllGather, ReduceScatter (n-1)/n with S = size x n; others 1; n ranks of the communicator.",
         ),
-        ("class", "guessed from ranks and nodes alone: single-rank; nvlink-only (one node); hca-only (as many nodes as ranks); mixed. A PCIe box counts as nvlink-only."),
+        ("spans", "guessed from ranks and nodes alone; in JSON and CSV the class: single-rank; nvlink-only (one node, whatever joins its GPUs); hca-only (as many nodes as ranks); mixed."),
         ("missing", "sequence numbers of collectives between those logged; by default operations below 8192 bytes are not logged."),
         ("speed", "time that the operations of a bin would have taken at the median of their kind and size over the run, by the time that they took: 1.00 is usual."),
     ]

@@ -223,11 +223,17 @@ impl Rows {
         }
     }
 
-    /// Left and right end of the axis.
+    /// Left and right end of the axis. Pictures as wide as the page have one left end, so that they compare; beside the headline
+    /// there is room for the names, up to two fifths.
     fn sides(&self, width: i32) -> (i32, i32) {
         let lines = || self.rows.iter().flat_map(|row| &row.lines);
         let end = lines().map(|line| text_width(&line.end)).max().unwrap_or(0);
-        let left = if self.size == Size::Page { 350 } else { 190 };
+        let names = self.rows.iter().flat_map(|row| [&row.label, &row.note]);
+        let longest = names.map(|name| text_width(name)).max().unwrap_or(0);
+        let left = match self.size {
+            Size::Page => 350,
+            Size::Aside => (longest + 28).clamp(120, width * 2 / 5),
+        };
         (left, width - (end + 24).clamp(60 + text_width(&self.axis.unit), width / 4))
     }
 
@@ -374,15 +380,15 @@ mod tests {
 
     #[test]
     fn parts_are_as_long_as_their_values_and_follow_one_another() {
-        // The axis has 350 to 1440 - 108 (six characters behind the bar) = 1332: 982 units are 100 ms.
+        // The axis has 350 to 1440 - 109 (six characters of 14 units behind the bar, rounded up, and 24) = 1331: 981 units are 100 ms.
         let parts = [part(Ink::Compute, 80.0), part(Ink::Idle, 20.0)];
         let svg = rows(stacked(parts), (0.0, 100.0), "100 ms");
         assert!(
-            svg.contains("x=\"350\" y=\"14\" width=\"786\" height=\"38\" class=\"f-compute\""),
+            svg.contains("x=\"350\" y=\"14\" width=\"785\" height=\"38\" class=\"f-compute\""),
             "{svg}"
         );
         assert!(
-            svg.contains("x=\"1136\" y=\"14\" width=\"196\" height=\"38\" class=\"f-idle\""),
+            svg.contains("x=\"1135\" y=\"14\" width=\"196\" height=\"38\" class=\"f-idle\""),
             "{svg}"
         );
         assert!(svg.contains(">100 ms</text>") && !svg.contains('→'), "{svg}");
@@ -392,7 +398,7 @@ mod tests {
     fn a_bar_longer_than_the_axis_is_cut_and_says_so() {
         let parts = [part(Ink::Compute, 80.0), part(Ink::Idle, 2000.0)];
         let svg = rows(stacked(parts), (0.0, 100.0), "2.08 s");
-        assert!(svg.contains("x=\"1136\" y=\"14\" width=\"196\""), "{svg}");
+        assert!(svg.contains("x=\"1135\" y=\"14\" width=\"196\""), "{svg}");
         assert!(svg.contains("→ 2.08 s"), "{svg}");
     }
 

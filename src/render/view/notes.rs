@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::headline::noun;
 use crate::model::Metric;
+use crate::model::metric::Unit;
 use crate::render::document::{Level, Note};
 use crate::render::units;
 use crate::report::Report;
@@ -93,10 +94,14 @@ fn words(name: &str) -> String {
     let is_word = |part: &str| !part.contains(|c: char| c.is_ascii_uppercase());
     let mut before = "";
     for part in name.split('_') {
+        if part == "copies" && out.ends_with(part) {
+            continue;
+        }
         if !out.is_empty() {
             out.push(if is_word(before) || is_word(part) { ' ' } else { '_' });
         }
-        out.push_str(part);
+        let long = SHORT.iter().find(|(short, _)| *short == part).map_or(part, |(_, long)| long);
+        out.push_str(long);
         before = part;
     }
     out
@@ -119,7 +124,27 @@ const ENDINGS: [(&str, Print, bool); 10] = [
     ("count", plain, false),
 ];
 
+/// Words that names of fields shorten.
+const SHORT: [(&str, &str); 5] = [
+    ("comm", "communication"),
+    ("htod", "host-to-device copies"),
+    ("dtoh", "device-to-host copies"),
+    ("dtod", "device-to-device copies"),
+    ("ptop", "peer copies"),
+];
+
+/// A share that is a metric: its denominator is known.
+fn share(name: &str, value: &Value) -> Option<String> {
+    let Unit::Ratio(of) = Metric::by_path(name)?.info().unit else { return None };
+    let of = if of == Metric::CommNs { "communication" } else { "the step" };
+    let stem = name.strip_suffix("_fraction").unwrap_or(name);
+    Some(format!("{} {} of {of}", words(stem), units::percent(value.as_f64()?)))
+}
+
 fn fact(name: &str, value: &Value) -> String {
+    if let Some(share) = share(name, value) {
+        return share;
+    }
     let (stem, each) =
         name.strip_suffix("_per_step").map_or((name, ""), |stem| (stem, " per step"));
     let ending = ENDINGS.iter().find(|(ending, ..)| {
@@ -309,7 +334,7 @@ mod tests {
         assert_eq!(
             evidence(&facts),
             "NCCL_P2P_DISABLE 1; NCCL_P2P_DISABLE found in a.log, b.log; busbw 27.1 GB/s; bytes 1.23 GB; cost 3.3 % of the step; \
-             exposed comm fraction 34.6 %; last count 4; others wait 4.52 ms per step; step 137.6 ms; transport SHM/direct/direct; \
+             exposed communication 34.6 % of the step; last count 4; others wait 4.52 ms per step; step 137.6 ms; transport SHM/direct/direct; \
              wait by rank (0: 5 ns); wait 100.0 µs, 5.10 ms; why –"
         );
     }
