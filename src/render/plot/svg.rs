@@ -115,7 +115,7 @@ impl Sheet {
 
     /// What is drawn by `draw` has one title together.
     pub(super) fn group(&mut self, title: &str, draw: impl FnOnce(&mut Self)) {
-        let _ = write!(self.body, "<g><title>{}</title>\n", escape(title));
+        let _ = writeln!(self.body, "<g><title>{}</title>", escape(title));
         draw(self);
         self.body.push_str("</g>\n");
     }

@@ -41,9 +41,10 @@ fn part(metric: Metric) -> (Ink, &'static str) {
 
 /// What a median step is made of on each rank: the picture beside the headline.
 pub(super) fn first_look(report: &Report, scale: TimeScale) -> Option<Figure> {
-    let median = report.strips.first()?;
+    let of_headline = report.headline.as_ref().and_then(|head| report.steps.get(head.step?));
+    let name = of_headline.map(|step| &step.name).or(report.strips.first().map(|s| &s.step))?;
     let steps = report.aligned_steps();
-    let step = steps.iter().find(|step| step.iter().any(|(_, s)| s.name == median.step))?;
+    let step = steps.iter().find(|step| step.iter().any(|(_, s)| s.name == *name))?;
     let extremes = [step.iter().enumerate().max_by_key(|(_, (_, s))| s.values.int(Metric::StepNs))];
     let must: Vec<usize> = extremes.into_iter().flatten().map(|(at, _)| at).collect();
     let shown: Vec<(&RankReport, &RankStep)> = pick(step.len(), MOST_ASIDE, &must)
@@ -60,7 +61,7 @@ pub(super) fn first_look(report: &Report, scale: TimeScale) -> Option<Figure> {
     let what = if noun(report).whole {
         "What the window of each rank is made of".to_owned()
     } else {
-        format!("What {}, a median step, is made of on each rank", quoted(&median.step))
+        format!("What {}, a median step, is made of on each rank", quoted(name))
     };
     let of = if shown.len() < step.len() {
         format!("; {} of {} ranks", shown.len(), units::count(step.len() as u64))
