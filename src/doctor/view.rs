@@ -1,12 +1,13 @@
 //! The view model of `doctor`, which `--format json` prints as it stands (schema `nsysnccl.doctor/1`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
 use super::{Finding, Number, command, findings};
 use crate::Error;
+use crate::ingest::kind::{self, Kind};
 use crate::ingest::nsys::contents::{Contents, Note};
 use crate::ingest::nsys::metadata::Exported;
 use crate::model::nccl_log::NcclLog;
@@ -38,6 +39,8 @@ pub struct Examination {
     pub nccl_logs: Vec<NcclLogFile>,
     /// Topology matrices.
     pub topologies: Vec<TopologyFile>,
+    /// Inputs of other commands.
+    pub further_files: Vec<FurtherFile>,
     /// Files that cannot be used, and why.
     pub unusable: Vec<Unusable>,
     /// Files that were found in folders and are something else; JSON has the first thousand.
@@ -352,6 +355,38 @@ impl TopologyFile {
     }
 }
 
+/// An input that no report is made of, but that another command reads.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct FurtherFile {
+    /// What it is.
+    #[serde(skip)]
+    pub kind: Kind,
+    /// Path as given or found; of an NPKit dump its folder.
+    pub path: String,
+    /// What it is called, with its article.
+    pub what: &'static str,
+    /// The command that reads it, with its option.
+    pub read_by: &'static str,
+}
+
+impl FurtherFile {
+    /// A file of this kind.
+    pub fn of(kind: Kind, path: &Path) -> Self {
+        let folder = path.parent().filter(|_| kind::is_part_of_dump(path));
+        let path = folder.map_or(path, |folder| match folder.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => folder,
+        });
+        let row = kind.row();
+        Self {
+            kind,
+            path: path.to_string_lossy().into_owned(),
+            what: row.one,
+            read_by: row.read_by,
+        }
+    }
+}
+
 /// Something that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unusable {
@@ -438,6 +473,7 @@ pub fn assemble(
     inspector_logs: Vec<InspectorLog>,
     nccl_logs: Vec<NcclLogFile>,
     topologies: Vec<TopologyFile>,
+    further: BTreeSet<FurtherFile>,
     (other, unusable): (&[PathBuf], &[Error]),
 ) -> Examination {
     let mut found: Vec<Finding> = Vec::new();
@@ -485,6 +521,7 @@ pub fn assemble(
         inspector_logs,
         nccl_logs,
         topologies,
+        further_files: further.into_iter().collect(),
         other_files: other.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
         unusable: unusable.iter().map(Unusable::from).collect(),
         findings: findings::merged(found),
