@@ -49,7 +49,7 @@ pub struct Row {
     pub one: &'static str,
     /// What several are called.
     pub several: &'static str,
-    /// How to know them, for lists: an ending, or what writes them.
+    /// How to know them, for lists: an ending, or what writes them; empty if another row stands for it.
     known_by: &'static str,
     /// The commands that take it, with the option that it is given to.
     pub read_by: &'static str,
@@ -77,7 +77,7 @@ const ROWS: [Row; 9] = [
         kind: Kind::NsysReport,
         one: "a report of nsys",
         several: "reports of nsys",
-        known_by: ".nsys-rep, where nsys can be run",
+        known_by: "",
         read_by: "report and compare, which let nsys export it",
         names: &["*.nsys-rep", "*.qdrep", "*.qdstrm"],
         // Its format is not documented.
@@ -87,7 +87,7 @@ const ROWS: [Row; 9] = [
         kind: Kind::Topology,
         one: "a topology",
         several: "topologies",
-        known_by: "the output of nvidia-smi topo -m",
+        known_by: "nvidia-smi topo -m",
         read_by: "report --topo",
         names: &["*.topo", "*.txt"],
         told: |head| surely(head.text.as_deref().is_some_and(|text| topo::parse(text).is_some())),
@@ -96,7 +96,7 @@ const ROWS: [Row; 9] = [
         kind: Kind::SavedReport,
         one: "a saved report",
         several: "saved reports",
-        known_by: "report -o FILE.json",
+        known_by: ".json",
         read_by: "compare",
         names: &["*.json"],
         told: |head| surely(head.text.as_deref().is_some_and(is_saved_report)),
@@ -117,7 +117,7 @@ const ROWS: [Row; 9] = [
         kind: Kind::Npkit,
         one: "an NPKit dump",
         several: "NPKit dumps",
-        known_by: "a folder with gpu_events_rank_*, or the trace that was made of it",
+        known_by: "gpu_events_rank_*",
         read_by: "npkit",
         names: &[
             "gpu_events_rank_*",
@@ -133,7 +133,7 @@ const ROWS: [Row; 9] = [
         kind: Kind::Prometheus,
         one: "an Inspector log as Prometheus text",
         several: "Inspector logs as Prometheus text",
-        known_by: ".prom",
+        known_by: "",
         read_by: "inspect and report --inspector",
         names: &["*.prom", "*.prom.gz"],
         told: |head| surely(head.text.as_deref().is_some_and(is_prometheus)),
@@ -142,7 +142,7 @@ const ROWS: [Row; 9] = [
         kind: Kind::InspectorLog,
         one: "an Inspector log",
         several: "NCCL Inspector logs",
-        known_by: ".log, .jsonl",
+        known_by: ".log, .jsonl, .prom",
         read_by: "inspect and report --inspector",
         names: &["*.log", "*.log.gz", "*.jsonl", "*.jsonl.gz", "*.json", "*.json.gz"],
         // Records may stand behind anything that a program prints.
@@ -237,8 +237,11 @@ pub fn is_part_of_dump(path: &Path) -> bool {
 
 /// What is read, for an error that found none of it: `exports of nsys (.sqlite), ... and NCCL logs (NCCL_DEBUG=INFO)`.
 pub fn list() -> String {
-    let words: Vec<String> =
-        ROWS.iter().map(|row| format!("{} ({})", row.several, row.known_by)).collect();
+    let words: Vec<String> = ROWS
+        .iter()
+        .filter(|row| !row.known_by.is_empty())
+        .map(|row| format!("{} ({})", row.several, row.known_by))
+        .collect();
     match words.split_last() {
         Some((last, rest)) => format!("{} and {last}", units::listed(rest, rest.len())),
         None => String::new(),

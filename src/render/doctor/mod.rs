@@ -215,7 +215,8 @@ fn missing(run: &Run) -> Vec<String> {
 fn note(view: &Examination, finding: &Finding) -> Note {
     let about: Vec<&str> = finding.about.iter().map(String::as_str).collect();
     // Where there is only one run, it goes without saying.
-    let obvious = matches!(view.runs.as_slice(), [run] if about == [run.name.as_str()]);
+    let obvious =
+        about.is_empty() || matches!(view.runs.as_slice(), [run] if about == [run.name.as_str()]);
     let every =
         view.runs.len() > 1 && view.runs.iter().all(|run| about.contains(&run.name.as_str()));
     let about = match (obvious, every) {
