@@ -199,7 +199,9 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         nccl_logs: inputs::expand(&nccl_logs)?,
         topology: args.topo.clone(),
     };
-    args.output.spare(named.all())?;
+    // Of a folder of reports only what is found is read.
+    args.output
+        .spare(named.all().filter(|path| !(path.is_dir() && named.reports.contains(path))))?;
     let found =
         args.steps.in_pool(|| inputs::one_run(named, args.steps.keep_going, &args.output))?;
     args.output.spare(found.files.all())?;

@@ -10,11 +10,11 @@ use crate::support::folder;
 use crate::support::report::{Report, stream, thread};
 use crate::support::scenes::{EPOCH, GEMM, MS};
 
-/// One rank whose step `i` takes `lengths[i]` ms, ms:
+/// One rank whose step `i` takes `lengths[i]` ms, one behind the other:
 ///
 /// ```text
-/// CPU   | step 0 |         | step 1 |         ...    100 i .. 100 i + 1
-/// GPU 7  |-- lengths[0] --| |-- lengths[1] --|       from 100 i + 1 on
+/// CPU   | step 0 |        | step 1 |                 1 ms each
+/// GPU 7 |-- lengths[0] --||-- lengths[1] --| ...     20 ns after its range begins
 /// ```
 fn rank(rank: u32, steps: Range<usize>, lengths: &[i64]) -> Report {
     let mut report = Report::default();
@@ -24,9 +24,9 @@ fn rank(rank: u32, steps: Range<usize>, lengths: &[i64]) -> Report {
     let main = thread(1000 + rank, 1000 + rank);
     report.gpu(i64::from(rank), "NVIDIA H200", main.pid, 0);
     for step in steps {
-        let at = 100 * step as i64 * MS;
+        let at = lengths[..step].iter().sum::<i64>() * MS;
         report.range(main, &format!("step {step}"), at..at + MS);
-        report.kernel(GEMM, stream(7), at + MS..at + MS + lengths[step] * MS, main.at(at + 10));
+        report.kernel(GEMM, stream(7), at + 20..at + 20 + lengths[step] * MS, main.at(at + 10));
     }
     report
 }
