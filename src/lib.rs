@@ -21,6 +21,7 @@ pub mod model;
 pub mod redact;
 pub mod render;
 pub mod report;
+pub mod reporting;
 pub mod run;
 pub mod stage;
 pub mod stats;

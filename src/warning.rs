@@ -1,12 +1,12 @@
 //! Non-fatal facts that every output format carries, and findings that explain the run.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::redact;
 
 /// Something that the reader of the numbers has to know: missing data, a corrected fault, a guess.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Warning {
     /// A stable kebab-case name, e.g. `graph-level-trace`.
     pub code: String,
@@ -45,7 +45,7 @@ impl Warning {
 }
 
 /// How much a finding matters. Findings are printed in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// It costs a large part of the step.
@@ -57,7 +57,7 @@ pub enum Severity {
 }
 
 /// An explanation of the run with the evidence that it rests on and what to try.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// A stable kebab-case name, e.g. `straggler`.
     pub id: String,

@@ -1,10 +1,39 @@
 //! Which kernels take the time: by name, over all ranks, within step windows.
 
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::collections::HashMap;
 
 use crate::model::{Class, NameId, Ns, RankTrace, Span};
-use crate::report::{Kernel, Kernels};
 use crate::stats;
+
+/// Kernels by total time over all ranks and whole windows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kernels {
+    /// All communication kernels.
+    pub comm: Vec<Kernel>,
+    /// The compute kernels with most time.
+    pub compute: Vec<Kernel>,
+    /// Compute kernels by name that are not listed.
+    pub compute_omitted: usize,
+    /// Calls and total time (ns) of every compute kernel by name, to set runs against each other.
+    pub all_compute: BTreeMap<String, (u64, i64)>,
+}
+
+/// One kernel by name, over all ranks, within step windows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// Short name.
+    pub name: String,
+    /// `comm:<family>` or `compute`.
+    pub class: String,
+    /// Calls that start in a step window.
+    pub count: u64,
+    /// Sum of their durations, ns.
+    pub total_ns: i64,
+    /// Median duration, ns.
+    pub median_ns: i64,
+}
 
 /// Compute kernels that are listed; the rest is counted.
 const COMPUTE_LISTED: usize = 15;

@@ -1,14 +1,52 @@
-//! From the steps of ranks to the steps of the run, and from steps to summaries (metrics definition, section 5).
+//! From the steps of ranks to the steps of the run, and from steps to summaries (docs/metrics.md, section 5).
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::collectives::pairing::Pairing;
 use crate::model::metric::Summary;
 use crate::model::{Metric, Num, Values};
-use crate::report::{RankStep, RunStep};
 use crate::stats;
 use crate::steps::Step;
 use crate::warning::Warning;
+
+/// One step of one rank.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RankStep {
+    /// Position among the rank's steps, from 0.
+    pub index: usize,
+    /// Position among the run's steps; `None` if some rank lacks it.
+    pub run_step: Option<usize>,
+    /// Text of the step range.
+    pub name: String,
+    /// Lies far from the median of the rank's steps.
+    pub outlier: bool,
+    /// In the summary.
+    pub counted: bool,
+    /// Why nothing was measured, if nothing was.
+    pub reason: Option<String>,
+    /// The numbers.
+    #[serde(flatten)]
+    pub values: Values,
+}
+
+/// One step of the run: the slowest rank's time, the mean of everything else.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunStep {
+    /// Position among the run's steps, from 0.
+    pub index: usize,
+    /// Text of the step range.
+    pub name: String,
+    /// Lies far from the median of the run's steps.
+    pub outlier: bool,
+    /// In the summary.
+    pub counted: bool,
+    /// The rank with the longest window.
+    pub slowest_rank: Option<u32>,
+    /// `step_ns`: maximum over ranks; every other number: mean over ranks; ratios: of those two. `start_ns` is not defined across ranks.
+    #[serde(flatten)]
+    pub values: Values,
+}
 
 /// Which outliers count in summaries, if not all but the first captured step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,7 +1,8 @@
-//! The numbers of each step on one rank (metrics definition, section 4).
+//! The numbers of each step on one rank (docs/metrics.md, section 4).
 
 use crate::model::metric::PARTS;
-use crate::model::{Class, Metric, Ops, Span, Values};
+use crate::model::op::NO_LAUNCH;
+use crate::model::{Class, Metric, Ns, Ops, Span, Values};
 use crate::timeline::SpanSet;
 
 /// The four metrics of a kind of copy: time, exposed time, bytes, count.
@@ -118,12 +119,25 @@ fn measure_one(ops: &Ops, window: Span, inside: &[u32], sets: &mut [SpanSet; CLA
     let exposed = unclassified.measure() - unclassified.measure_common(&known);
     values.set(Metric::UnclassifiedExposedNs, exposed);
     values.set(Metric::UnclassifiedCount, count[Class::Unclassified as usize]);
-    values.set(Metric::IdleNs, window.len() - known.union(unclassified).measure());
+    let idle = SpanSet::from_unsorted(vec![window]).subtract(&known.union(unclassified));
+    values.set(Metric::IdleNs, idle.measure());
+    values.set(Metric::HostLateNs, host_late(ops, &idle));
     // How much of it is communication is unknown: its share of the step is not 0, it is not measured.
     if unclassified.measure() == 0 {
         values.set_ratios();
     }
     values
+}
+
+/// Idle time in which the operation that ends it was not launched yet. Where its launch is not known, none is counted.
+fn host_late(ops: &Ops, idle: &SpanSet) -> Ns {
+    let late = |gap: &Span| {
+        let first = ops.start.partition_point(|&start| start < gap.end);
+        let next = (first..ops.len()).take_while(|&i| ops.start[i] == gap.end);
+        let launch = next.map(|i| ops.launch[i]).filter(|&launch| launch != NO_LAUNCH).min();
+        launch.map_or(0, |launch| launch.clamp(gap.start, gap.end) - gap.start)
+    };
+    idle.spans().iter().map(late).sum()
 }
 
 /// True if the parts of a step add up to it exactly, or nothing was measured.
@@ -135,7 +149,7 @@ pub fn identity_holds(values: &Values) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{NameId, Ns};
+    use crate::model::NameId;
     use proptest::prelude::*;
 
     fn ops(rows: &[(Ns, Ns, Class, u64)]) -> Ops {
@@ -230,6 +244,22 @@ mod tests {
             assert_eq!(values.int(metric), Some(value), "{}", metric.info().path);
         }
         assert!(identity_holds(values));
+    }
+
+    // window [0,100)                     idle 10..40, launched at 25: late by 15; 60..70, launched at 50: not late;
+    // compute 0...10     40...60  70..80   80..100: what ends it starts at 100, was launched at 95: late by 15
+    #[test]
+    fn idle_time_is_the_hosts_until_the_launch() {
+        let k = |start, end, launch| (start, end, Class::Compute, 1, launch);
+        let ops = crate::model::testing::ops(&[
+            k(0, 10, -5),
+            k(40, 60, 25),
+            k(70, 80, 50),
+            k(100, 110, 95),
+        ]);
+        let values = &measure(&ops, &[Some(Span::new(0, 100))])[0];
+        assert_eq!(values.int(Metric::IdleNs), Some(60));
+        assert_eq!(values.int(Metric::HostLateNs), Some(30));
     }
 
     // A kernel over the whole of both windows, and one that covers the edge between them.

@@ -1,4 +1,4 @@
-//! Which kernels are communication: one ordered rule table (metrics definition, section 3).
+//! Which kernels are communication: one ordered rule table (docs/metrics.md, section 3).
 //!
 //! Rules are prefixes and substrings, never loose words: `reduce` and `dispatch` occur in the names of many compute
 //! kernels. What no rule names is compute; what the first rule that matches calls fused both communicates and computes,

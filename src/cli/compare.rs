@@ -14,9 +14,11 @@ use crate::compare::{
     BaselineSource, MIN_EFFECT, Scaling, Settings, VariantInput, compare, manifest, told,
 };
 use crate::error::Kind;
+use crate::report::{Report, saved};
+use crate::reporting;
 use crate::run::{self, Run};
 use crate::warning::Warning;
-use crate::{Error, Result, report};
+use crate::{Error, Result};
 
 const EXAMPLES: &str = "Examples:
   nsysnccl compare before='ddp_*.sqlite' after='view_*.sqlite'
@@ -27,6 +29,7 @@ const EXAMPLES: &str = "Examples:
                                                                   another run of the same name is a repeat
   nsysnccl compare before=run1/ after=run2/                      folders with all that belongs to a run
   nsysnccl compare base='main_*.sqlite' change='pr_*.sqlite' --gate 5 -o comparison.md
+  nsysnccl compare main=saved.json pr='pr_*.sqlite' --gate 5      a baseline saved with report -o saved.json
 
 nsysnccl.toml, read if no report is named (or with --manifest):
   baseline = \"ddp\"
@@ -44,9 +47,10 @@ nsysnccl.toml, read if no report is named (or with --manifest):
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareArgs {
-    /// Variants: NAME='FILES' or NAME=FOLDER, in which the files of a run are found, or reports that are grouped by their name without the rank. Under one NAME, files of one folder that
-    /// differ only in the rank are one capture; others are a repeat
-    #[arg(value_name = "[NAME=]REPORT.sqlite|FOLDER")]
+    /// Variants: NAME='FILES', NAME=FOLDER, in which the files of a run are found, or reports that are grouped by their name without the
+    /// rank. Under one NAME, files of one folder that differ only in the rank are one capture; others are a repeat. A report saved with
+    /// `report -o report.json` is a capture, too
+    #[arg(value_name = "[NAME=]REPORT|FOLDER")]
     pub inputs: Vec<String>,
     /// Variants from a file [default: nsysnccl.toml if no report is named]
     #[arg(long, value_name = "FILE")]
@@ -65,7 +69,7 @@ pub struct CompareArgs {
     /// What stays the same when the number of ranks changes: each rank's work, or that of all ranks together
     #[arg(long, value_enum, value_name = "KIND")]
     pub scaling: Option<ScalingKind>,
-    /// Exit with status 1 if a variant is slower than the baseline by more than PCT percent, or if that is inconclusive
+    /// Exit with status 1 if a variant is slower than the baseline by more than PCT percent, with 5 if that is inconclusive
     #[arg(long, value_name = "PCT", value_parser = parse_percent)]
     pub gate: Option<f64>,
     /// How steps and ranks are found.
@@ -160,7 +164,8 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
     args.output.name_left_out(&unusable);
     args.output.emit(&comparison)?;
     Ok(match &comparison.gate {
-        Some(gate) if !gate.passed() => Outcome::GateFailed,
+        Some(gate) if !gate.failed.is_empty() => Outcome::GateFailed,
+        Some(gate) if !gate.passed() => Outcome::GateInconclusive,
         _ if unusable.is_empty() => Outcome::Done,
         _ => Outcome::Incomplete,
     })
@@ -242,9 +247,9 @@ fn read(groups: &[Group], mut unusable: Vec<Error>, args: &CompareArgs) -> Resul
         topology: files.topology.clone(),
         ..args.steps.options()
     };
-    let built: Vec<Result<Run>> = captures
+    let built: Vec<Result<(Report, Vec<Error>)>> = captures
         .par_iter()
-        .map(|(_, files)| Run::read(&files.reports, &options_of(files), || progress.tick()))
+        .map(|(_, files)| capture(files, &options_of(files), || progress.tick()))
         .collect();
     let empty = |group: &Group| VariantInput {
         name: group.name.clone(),
@@ -256,9 +261,9 @@ fn read(groups: &[Group], mut unusable: Vec<Error>, args: &CompareArgs) -> Resul
     let mut variants: Vec<VariantInput> = groups.iter().map(empty).collect();
     for ((at, files), built) in captures.into_iter().zip(built) {
         match built {
-            Ok(run) => {
-                variants[at].captures.push(report::of(&run));
-                unusable.extend(run.unusable);
+            Ok((report, left_out)) => {
+                variants[at].captures.push(report);
+                unusable.extend(left_out);
             }
             Err(error) if args.steps.keep_going && error.kind == Kind::Input => {
                 unusable.push(error)
@@ -268,6 +273,30 @@ fn read(groups: &[Group], mut unusable: Vec<Error>, args: &CompareArgs) -> Resul
     }
     variants.retain(|variant| !variant.captures.is_empty());
     Ok(Read { variants, unusable })
+}
+
+/// The report of one capture: made of its exports, or saved earlier. And what could not be used for it.
+fn capture(
+    files: &Files,
+    options: &run::Options,
+    tick: impl Fn() + Sync,
+) -> Result<(Report, Vec<Error>)> {
+    let saved: Vec<&PathBuf> = files.reports.iter().filter(|path| saved::is_saved(path)).collect();
+    match (saved.as_slice(), files.reports.as_slice()) {
+        ([], reports) => {
+            let run = Run::read(reports, options, tick)?;
+            Ok((reporting::of(&run), run.unusable))
+        }
+        ([path], [_]) => {
+            let report = saved::read(path)?;
+            tick();
+            Ok((report, Vec::new()))
+        }
+        ([path, ..], _) => {
+            Err(Error::input(path, "is a saved report, which is a whole capture by itself")
+                .with_hint("name it alone: NAME=report.json; a further NAME=... is a repeat"))
+        }
+    }
 }
 
 /// An error about one capture names the variant, and if its files are evidently several captures it says how to name them.

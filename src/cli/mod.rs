@@ -14,10 +14,11 @@ use crate::Result;
 
 const EXIT_STATUS: &str = "Exit status:
   0  done
-  1  a --gate failed or was inconclusive
+  1  a --gate failed: a variant is slower
   2  wrong usage
   3  an input could not be read or holds nothing to report, or an output could not be written; nothing is written
   4  done, but some inputs were unusable (--keep-going)
+  5  a --gate was inconclusive
 A signal ends it as it ends any program (130 SIGINT, 143 SIGTERM, 134 where memory runs out); files appear whole or not at all";
 
 /// How much of a training step is communication, whether it hides behind compute, and whether a change helped.
@@ -58,8 +59,10 @@ pub enum Command {
 pub enum Outcome {
     /// Everything was done.
     Done,
-    /// A gate failed or was inconclusive.
+    /// A gate failed: a variant is slower.
     GateFailed,
+    /// A gate was inconclusive, and none failed.
+    GateInconclusive,
     /// Done without some inputs, which were named.
     Incomplete,
 }
@@ -70,6 +73,7 @@ impl Outcome {
         match self {
             Outcome::Done => 0,
             Outcome::GateFailed => 1,
+            Outcome::GateInconclusive => 5,
             Outcome::Incomplete => 4,
         }
     }

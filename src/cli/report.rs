@@ -10,7 +10,8 @@ use super::progress::Progress;
 use super::{Outcome, inputs};
 use crate::compare::group::{self, Files};
 use crate::render::units;
-use crate::report::{self, Report};
+use crate::report::Report;
+use crate::reporting;
 use crate::run::{Options, Run};
 use crate::steps::{StepChoice, WindowKind};
 use crate::{Error, Result};
@@ -214,7 +215,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
             .map_err(|error| proposing_compare(error, &paths))
     })?;
     run.unusable.splice(0..0, unusable);
-    let report = report::of(&run);
+    let report = reporting::of(&run);
     tell_inputs(&args.output, &report);
     args.output.name_left_out(&run.unusable);
     args.output.emit(&report)?;

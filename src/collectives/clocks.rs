@@ -1,5 +1,5 @@
 //! How far the ranks' clocks are apart: all ranks leave an AllReduce, AllGather, ReduceScatter or AllToAll together, so the
-//! ends of matched collectives tell (metrics definition, section 6).
+//! ends of matched collectives tell (docs/metrics.md, section 6).
 //!
 //! Ranks that share no collective are compared through those that do, or through the clock of their machine: offsets follow
 //! links between ranks first, and are then refined against the mean end of each collective until they stand still.
@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::events::Event;
-use super::matching::Match;
+use super::matches::Match;
 use super::refs::{RankIx, all};
 use crate::model::{Ns, RankTrace, Union};
 use crate::stats;
@@ -516,7 +516,7 @@ fn interpolate(points: &[(i64, i64)], at: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collectives::matching::Method;
+    use crate::collectives::matches::Method;
     use crate::collectives::refs::EventRef;
     use crate::collectives::test_events::{kernel, of};
     use crate::model::CommOp;

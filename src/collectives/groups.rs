@@ -1,15 +1,85 @@
 //! Matched collectives by operation, communicator and size; waiting by step and rank.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 use super::events::Event;
-use super::matching::{Match, Method};
+use super::matches::{Match, Method};
 use super::refs::{EventRef, RankIx};
 use super::transfer::{Timing, Untimed, bandwidth};
 use crate::model::{CommOp, Ns, Span};
-use crate::report::{CollectiveGroup, StepWait};
 use crate::stats;
 use crate::timeline::SpanSet;
+
+/// Matched calls of one operation, communicator and size.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CollectiveGroup {
+    /// `AllReduce`, ...
+    pub op: String,
+    /// Communicator id as `0x` + 16 hex digits.
+    pub comm_id: Option<String>,
+    /// Ranks that took part.
+    pub ranks: Vec<u32>,
+    /// Of sends that go one way only: the rank that sends.
+    pub from_rank: Option<u32>,
+    /// Ranks of the communicator; `None` if nothing says how many.
+    pub n_ranks: Option<u32>,
+    /// Payload bytes as logged.
+    pub bytes: Option<u64>,
+    /// Calls that were matched over all ranks.
+    pub count: u64,
+    /// Transfer time, median over calls, ns.
+    pub transfer_ns: Option<i64>,
+    /// 95th percentile of the transfer time, ns.
+    pub transfer_p95_ns: Option<i64>,
+    /// Waiting time by rank, median over calls, ns.
+    pub wait_ns: BTreeMap<u32, i64>,
+    /// S / transfer, decimal GB/s, median over calls.
+    pub algbw_gbs: Option<f64>,
+    /// algbw times the operation's factor, decimal GB/s, median over calls.
+    pub busbw_gbs: Option<f64>,
+    /// Why there is no bandwidth, if there is none.
+    pub no_bandwidth: Option<String>,
+    /// Where the bytes came from: `payload`, `inspector`.
+    pub bytes_source: Option<String>,
+    /// busbw as a share of the link's one-direction peak.
+    pub peak_share: Option<f64>,
+    /// That peak and where its figure comes from.
+    pub peak_source: Option<String>,
+    /// Calls whose transfer time cannot be told.
+    pub untimed: u64,
+    /// Those calls by reason.
+    pub untimed_reasons: BTreeMap<String, u64>,
+    /// Latest minus earliest arrival on aligned clocks, median over calls, ns.
+    pub arrival_spread_ns: Option<i64>,
+    /// Latest minus earliest departure on aligned clocks of ranks that should leave together, 95th percentile over calls, ns.
+    pub leave_spread_p95_ns: Option<i64>,
+    /// Calls at which each rank arrived last.
+    pub last_arriver: BTreeMap<u32, u64>,
+    /// Calls of which waits are known and at which ranks arrive closer than clocks and departures can tell apart: no order.
+    pub unordered: u64,
+    /// How the calls were matched.
+    pub matched_by: String,
+}
+
+/// How long one rank waited in the collectives of one step.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepWait {
+    /// Index of the run's step.
+    pub step: usize,
+    /// Rank.
+    pub rank: u32,
+    /// Time in which it waited in a matched collective of the step, or in several at once (own duration minus transfer; of those that
+    /// ranks do not leave together the time from its arrival to the last one), ns.
+    pub wait_ns: i64,
+    /// The part of it without a compute kernel beside it, ns.
+    pub exposed_wait_ns: i64,
+    /// What this rank's lateness cost: the longest, over the other ranks, of their exposed waits in those collectives of the
+    /// step at which this rank arrived last, ns.
+    pub waited_for_ns: i64,
+    /// Collectives of the step at which this rank arrived last.
+    pub last_count: u64,
+}
 
 /// A match with its numbers.
 #[derive(Debug, Clone)]

@@ -10,6 +10,7 @@ pub mod clocks;
 pub mod communicators;
 pub mod events;
 pub mod groups;
+pub mod matches;
 pub mod matching;
 pub mod order;
 pub mod pairing;

@@ -1,4 +1,4 @@
-//! Which steps of different ranks are one step of the run (metrics definition, section 2).
+//! Which steps of different ranks are one step of the run (docs/metrics.md, section 2).
 //!
 //! Steps with one text (and one occurrence of it) are one step, unless texts do not mean that: they may carry a rank number
 //! or each rank's own batch size. Where few texts are shared, or what they pair does not run at the same time, steps that

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::anchors::Anchor;
 use super::clocks::Origin;
 use super::communicators::Communicators;
-use super::matching::{RankEvents, Reason};
+use super::matches::{RankEvents, Reason};
 use super::order;
 use super::refs::{EventRef, RankIx};
 use crate::model::{Ns, Union};

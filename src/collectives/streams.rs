@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::matching::RankEvents;
+use super::matches::RankEvents;
 use crate::model::NameId;
 
 /// For each rank the role of each stream without communicator ids: streams that run the same set of kernels have the same

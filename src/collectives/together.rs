@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 
 use super::clocks::{Origin, SAME_CLOCK_NS};
-use super::matching::{Match, RankEvents};
+use super::matches::{Match, RankEvents};
 use super::refs::{EventRef, RankIx, all};
 use crate::model::Ns;
 use crate::stats;

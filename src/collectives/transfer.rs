@@ -1,10 +1,10 @@
 //! How long the data of one matched collective moved, and how long each rank waited for the others
-//! (metrics definition, section 6). Of operations that ranks leave together durations tell both. Of the others (Send/Recv, Broadcast,
+//! (docs/metrics.md, section 6). Of operations that ranks leave together durations tell both. Of the others (Send/Recv, Broadcast,
 //! Reduce) the common clock does, where all ranks were in one at the same time: a rank waits from its own arrival to the last one.
 
 use super::clocks::RankClock;
 use super::events::Event;
-use super::matching::Match;
+use super::matches::Match;
 use crate::model::{CommOp, Ns};
 
 /// Without enough collectives to test the clocks, ranks that arrive closer together than this have no order, ns.
@@ -189,7 +189,7 @@ pub fn bandwidth(op: CommOp, payload: u64, n: Option<u32>, transfer_ns: Ns) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collectives::matching::Method;
+    use crate::collectives::matches::Method;
     use crate::collectives::refs::{EventRef, RankIx};
     use crate::collectives::test_events::{kernel, of};
 

@@ -3,10 +3,10 @@
 use super::analyse::Across;
 use super::clocks::Refused;
 use super::events::Event;
-use super::matching::{Alone, Reason};
+use super::matches::{Alone, Reason};
 use super::pairing::PairedBy;
+use crate::model::input::Input;
 use crate::model::{CommOp, Ns, RankTrace};
-use crate::report::Input;
 use crate::units;
 use crate::warning::Warning;
 

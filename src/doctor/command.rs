@@ -16,15 +16,9 @@ const COMPARED: usize = 40;
 
 /// `nsysnccl report` of a run with everything that belongs to it; `None` if it would fail, or if a path cannot be printed as it is.
 pub fn report(run: &Run, paths: &[PathBuf]) -> Option<Vec<String>> {
-    if run.clash.is_some() {
+    if run.problem.is_some() {
         return None;
     }
-    let step = match (&run.problem, &run.steps.problem) {
-        (None, _) => None,
-        // Where no range is a step, saying so helps.
-        (Some(_), Some(_)) => Some(run.steps.proposal.as_deref().unwrap_or("whole")),
-        (Some(_), None) => return None,
-    };
     let mut words = vec!["nsysnccl".to_owned(), "report".to_owned()];
     words.extend(files(paths)?);
     if !run.inspector.is_empty() {
@@ -37,9 +31,6 @@ pub fn report(run: &Run, paths: &[PathBuf]) -> Option<Vec<String>> {
     }
     if let Some(topology) = &run.topology {
         words.extend(["--topo".to_owned(), word(topology)?]);
-    }
-    if let Some(step) = step {
-        words.extend(["--step".to_owned(), word(step)?]);
     }
     Some(words)
 }

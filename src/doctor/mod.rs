@@ -6,6 +6,7 @@
 //! ```
 //! Steps and ranks come from the rules of `report` itself, so that what is said here is what happens there.
 
+mod assemble;
 mod command;
 mod files;
 mod findings;
@@ -14,8 +15,7 @@ mod runs;
 mod view;
 
 pub use files::{Listed, list};
-pub use findings::Finding;
-pub use numbers::{Number, State, alone};
+pub use numbers::alone;
 pub use view::*;
 
 use crate::ingest::kind;
@@ -31,7 +31,7 @@ const NAMED: usize = 20;
 pub fn examine(listed: &[Result<Listed>], tick: impl Fn() + Sync) -> Result<Examination> {
     let read = read(listed, tick)?;
     let runs = runs::of(read.exports, &read.inspector, &read.nccl_logs, &read.topologies)?;
-    Ok(view::assemble(
+    Ok(assemble::assemble(
         (runs, read.without_work),
         read.inspector,
         read.nccl_logs,

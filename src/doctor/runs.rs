@@ -11,8 +11,8 @@ use crate::ingest::nsys::{self, Candidate, NsysReport, RankClues};
 use crate::ingest::one_run::{self, CapturedAt};
 use crate::ingest::{communicators, ranks};
 use crate::merge::collect::may_be_one_host;
-use crate::merge::parts::logged_id;
 use crate::model::RankTrace;
+use crate::model::record::logged_id;
 use crate::run::{self, files};
 use crate::steps::{self, StepChoice, StepRule, decide};
 use crate::{Error, Result};
@@ -260,7 +260,6 @@ struct Reading {
     rule: Option<StepRule>,
     steps: Steps,
     problem: Option<Error>,
-    clash: Option<Error>,
     without_steps: usize,
 }
 
@@ -289,11 +288,12 @@ fn run(
     let world_size = reading.traces.iter().filter_map(|trace| trace.world_size).chain(logged).max();
     let span = |trace: &RankTrace| reading.work.get(&key(trace)).and_then(|work| work.span);
     let comms = |trace: &RankTrace| comms.get(trace.input).cloned().unwrap_or_default();
-    let captured = reading
+    let captured: Vec<CapturedAt> = reading
         .traces
         .iter()
         .filter_map(|trace| CapturedAt::new(trace, span(trace)?, comms(trace)))
         .collect();
+    let problem = one_run::refusal(&captured).or_else(|| reading.problem.clone());
     let ranks: Vec<Rank> = reading.traces.iter().map(|trace| rank(trace, &reading)).collect();
     let traced = reading.traces.iter().filter_map(|trace| trace.world_size).max();
     let mut run = Run {
@@ -312,8 +312,7 @@ fn run(
         nccl_logs: nccl_logs.iter().map(|log| log.path.clone()).collect(),
         topology: topology.map(|topology| topology.path.clone()),
         numbers: Vec::new(),
-        problem: reading.problem.as_ref().map(Unusable::from),
-        clash: reading.clash.as_ref().map(Unusable::from),
+        problem: problem.as_ref().map(Unusable::from),
         command: None,
     };
     run.numbers = numbers::of(&run, &exports, &inspector, &nccl_logs);
@@ -375,7 +374,7 @@ fn read(contents: Vec<Contents>) -> Reading {
     let (rule, problem) = match decided {
         Ok(decided) => {
             steps.pattern = Some(decided.rule.pattern.clone());
-            steps.source = Some(decided.rule.source.label().to_owned());
+            steps.source = Some(decided.rule.source);
             (Some(decided.rule), None)
         }
         Err(none) => (None, Some(Error::inputs(none.fact).with_hint(none.hint))),
@@ -391,14 +390,14 @@ fn read(contents: Vec<Contents>) -> Reading {
         Ok((traces, _)) => (traces, None),
         Err(error) => (one_by_one(candidates), Some(error)),
     };
-    let problem = problem.or_else(|| clash.clone());
+    let problem = problem.or(clash);
     if let Some(rule) = rule.as_ref().filter(|rule| rule.by_ranges()) {
         count_steps(&traces, rule, &mut steps);
     }
-    Reading { traces, work, rule, steps, problem, clash, without_steps: left_out.len() }
+    Reading { traces, work, rule, steps, problem, without_steps: left_out.len() }
 }
 
-/// Steps are the same where text and occurrence agree, as in a report.
+/// Steps are the same where text and occurrence agree; where few do, a report pairs those that run at the same time.
 fn count_steps(traces: &[RankTrace], rule: &StepRule, steps: &mut Steps) {
     let keys: Vec<Vec<(String, usize)>> =
         traces.iter().map(|trace| step_keys(trace, rule)).collect();
@@ -407,6 +406,13 @@ fn count_steps(traces: &[RankTrace], rule: &StepRule, steps: &mut Steps) {
     let everywhere = |key: &&(String, usize)| ranks.get(*key) == Some(&traces.len());
     let common: Vec<&(String, usize)> =
         keys.first().into_iter().flatten().filter(everywhere).collect();
+    let fewest = keys.iter().map(Vec::len).min().unwrap_or(0);
+    if 2 * common.len() < fewest {
+        steps.paired_by_time = true;
+        steps.count = Some(fewest);
+        steps.first = keys.first().and_then(|own| own.first()).map(|key| key.0.clone());
+        return;
+    }
     steps.on_some_ranks = ranks.len() - common.len();
     steps.count = Some(common.len());
     steps.first = common.first().map(|key| key.0.clone());

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
 
-use super::pair::RankKernels;
-use super::parts::logged_id;
+use super::kernels::RankKernels;
 pub use crate::ingest::hosts::may_be_one_host;
 use crate::ingest::hosts::{Fit, other_host};
 use crate::ingest::inspector;
 use crate::model::CommOp;
+use crate::model::record::logged_id;
 use crate::model::record::{Drops, LogFile, Origin, Record, Sink, Stamps, Timing};
 use crate::{Error, Result};
 

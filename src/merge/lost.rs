@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::collect::{Collected, Kind};
-use super::pair::RankKernels;
+use super::kernels::RankKernels;
 use crate::units;
 use crate::warning::Warning;
 

@@ -1,4 +1,4 @@
-//! Kernels of a trace beside the records of NCCL Inspector (metrics definition, section 7).
+//! Kernels of a trace beside the records of NCCL Inspector (docs/metrics.md, section 7).
 //!
 //! ```text
 //! logs --collect--> series of numbered records --owners--> those of each rank --pair--> pairs, and reasons for what is alone
@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod collect;
 pub mod guess;
+pub mod kernels;
 pub mod leftover;
 pub mod lost;
 pub mod owners;
@@ -18,6 +19,7 @@ pub mod place;
 mod scale;
 pub mod trust;
 pub mod typical;
+pub mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,10 +29,11 @@ pub use self::collect::LoggedOp;
 
 use self::clock::Clock;
 use self::collect::Collected;
-use self::pair::{Found, Pair, RankKernels};
+use self::kernels::{Pair, RankKernels};
+use self::pair::Found;
 use crate::collectives::events::{BytesSource, Event};
+use crate::merge::view::{CommTrust, InspectorMerge, InspectorPair, InspectorRank, LoggedWindow};
 use crate::model::record::busbw_gbs;
-use crate::report::{CommTrust, InspectorMerge, InspectorPair, InspectorRank, LoggedWindow};
 use crate::text::{printable, shorten};
 use crate::units;
 use crate::warning::Warning;

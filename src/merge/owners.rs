@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::collect::Collected;
-use super::pair::{RankKernels, pair};
-use super::parts::logged_id;
+use super::kernels::{Pair, RankKernels};
+use super::pair::pair;
 use crate::collectives::events::Event;
+use crate::model::record::logged_id;
 
 /// Which series each rank wrote, and under which host's name where that is not the report's.
 #[derive(Debug, Default)]
@@ -123,7 +124,7 @@ fn share(
 fn agreement(rank: &RankKernels, events: &[Event], series: &[usize], logs: &Collected) -> u64 {
     let found = pair(rank, events, series, logs, None);
     let weight = |us: f64, kernel: f64| 1000.0 / (1.0 + (us - kernel).abs() / 10.0);
-    let one = |p: &super::pair::Pair| {
+    let one = |p: &Pair| {
         logs.ops[p.record]
             .exec_us
             .map_or(1.0, |us| 1.0 + weight(us, events[p.event].duration() as f64 / 1e3))

@@ -1,9 +1,11 @@
 //! The numbers of one step, as one table: name, unit, definition, and whether more is better.
 //!
-//! Definitions follow section 4 of the metrics definition. Every renderer, summary and comparison walks this table,
+//! Definitions follow section 4 of docs/metrics.md. Every renderer, summary and comparison walks this table,
 //! so a number is added in one place.
 
 use std::ops::{Index, IndexMut};
+
+use serde::{Deserialize, Serialize};
 
 /// A finished number: a count, a time or a size, or a ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -131,6 +133,7 @@ metrics! {
     UnclassifiedExposedNs "unclassified.exposed_ns" "unclassified alone" Ns, Neither, "unclassified time beside which nothing else runs";
     UnclassifiedCount "unclassified.count" "unclassified ops" Count, Neither, "operations of unknown class that start in the window";
     IdleNs "idle_ns" "idle" Ns, Lower, "time of the window in which nothing runs on the GPU";
+    HostLateNs "host_late_ns" "host late" Ns, Lower, "idle time before the host had launched the operation that ends it";
     CommFraction "comm_fraction" "comm %" Ratio(Metric::StepNs), Lower, "communication time as a share of the step";
     ExposedCommFraction "exposed_comm_fraction" "exposed comm %" Ratio(Metric::StepNs), Lower, "exposed communication as a share of the step";
     OverlapFraction "overlap_fraction" "overlap %" Ratio(Metric::CommNs), Higher, "overlapped communication as a share of communication time";
@@ -183,6 +186,11 @@ impl Values {
         Self([None; Metric::COUNT])
     }
 
+    /// Asks for each metric in turn.
+    pub fn from_fn(f: impl FnMut(Metric) -> Option<Num>) -> Self {
+        Self(each(f))
+    }
+
     /// The integer of a metric, if it was measured.
     pub fn int(&self, metric: Metric) -> Option<i64> {
         self[metric].and_then(Num::as_int)
@@ -211,6 +219,15 @@ impl Values {
     }
 }
 
+/// What `f` says of each metric.
+fn each<T: Copy>(mut f: impl FnMut(Metric) -> Option<T>) -> [Option<T>; Metric::COUNT] {
+    let mut all = [None; Metric::COUNT];
+    for &metric in Metric::ALL {
+        all[metric as usize] = f(metric);
+    }
+    all
+}
+
 impl Index<Metric> for Values {
     type Output = Option<Num>;
     fn index(&self, metric: Metric) -> &Option<Num> {
@@ -225,7 +242,7 @@ impl IndexMut<Metric> for Values {
 }
 
 /// Median, mean, minimum and maximum of one metric over the steps of a summary; integers where the metric is one.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Spread {
     pub median: Num,
@@ -241,12 +258,7 @@ pub struct Summary([Option<Spread>; Metric::COUNT]);
 impl Summary {
     /// Builds a summary by asking for each metric in turn.
     pub fn from_fn(f: impl FnMut(Metric) -> Option<Spread>) -> Self {
-        let mut f = f;
-        let mut out = [None; Metric::COUNT];
-        for &metric in Metric::ALL {
-            out[metric as usize] = f(metric);
-        }
-        Self(out)
+        Self(each(f))
     }
 
     /// The median as a float, if measured.

@@ -1,5 +1,6 @@
 //! What a capture holds, free of SQL, files and command lines.
 
+pub mod input;
 pub mod metric;
 pub mod names;
 pub mod nccl_log;
@@ -12,6 +13,7 @@ pub(crate) mod testing;
 pub mod topology;
 pub mod trace;
 pub mod union;
+pub(crate) mod values;
 
 pub use metric::{Metric, Num, Values};
 pub use names::{NameId, Names};

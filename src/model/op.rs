@@ -2,7 +2,7 @@
 
 use super::{NameId, Ns, Span};
 
-/// What kind of work a GPU operation is (metrics definition, section 3).
+/// What kind of work a GPU operation is (docs/metrics.md, section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Class {

@@ -260,6 +260,13 @@ pub fn comm_class(n_ranks: u32, nnodes: Option<u32>) -> &'static str {
     }
 }
 
+/// A communicator id as Inspector prints it: `0x%lx`, cut to 16 characters.
+pub fn logged_id(comm: u64) -> String {
+    let mut text = format!("{comm:#x}");
+    text.truncate(16);
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

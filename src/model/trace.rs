@@ -95,7 +95,7 @@ impl CommOp {
         })
     }
 
-    /// True where all ranks leave together, so that the shortest duration is the transfer (metrics definition, section 6).
+    /// True where all ranks leave together, so that the shortest duration is the transfer (docs/metrics.md, section 6).
     pub fn leaves_together(self) -> bool {
         matches!(
             self,

@@ -4,7 +4,6 @@ use crate::Error;
 use crate::analysis::{kernels::KernelTimes, run, strip};
 use crate::classify::doubt;
 use crate::collectives::{self, events::Event, groups};
-use crate::findings;
 use crate::model::{Metric, RankTrace};
 use crate::report::{
     self, Clock, CollectiveGroup, RankReport, Report, RunStep, RunSummary, Settings, Strip,
@@ -14,24 +13,14 @@ use crate::run::{RankRun, Run, measure};
 use crate::stats;
 use crate::steps::coverage::Coverage;
 use crate::transport::Facts;
-use crate::warning::{Finding, Warning};
+use crate::warning::Warning;
 
-/// The report of a run. Every number in it is final.
-pub fn of(run: &Run) -> Report {
-    let report = without_findings(run);
-    let facts = (!run.options.nccl_logs.is_empty() || run.options.topology.is_some())
-        .then(|| Facts::new(&run.nccl_logs, run.topology.as_ref()));
-    let of_transport =
-        facts.as_ref().map_or_else(Vec::new, |facts| transport_findings(facts, &report));
-    let mut findings: Vec<Finding> =
-        of_transport.into_iter().chain(findings::find(&report)).collect();
-    findings::sort(&mut findings);
-    Report { findings, ..report }
-}
+/// Ranks of which a picture of one step is made, at most, besides the slowest.
+const MOST_STRIPS: usize = 24;
 
-fn without_findings(run: &Run) -> Report {
-    let facts = (!run.options.nccl_logs.is_empty() || run.options.topology.is_some())
-        .then(|| Facts::new(&run.nccl_logs, run.topology.as_ref()));
+/// The numbers of a run, final; what explains them is found from them.
+pub fn numbers(run: &Run) -> Report {
+    let facts = facts(run);
     let numbers: Vec<u32> = run.ranks.iter().map(|rank| rank.trace.rank).collect();
     let events: Vec<&[Event]> = run.ranks.iter().map(|r| r.measured.events.as_slice()).collect();
     let waits = waits(run, &numbers);
@@ -47,8 +36,8 @@ fn without_findings(run: &Run) -> Report {
     run.ranks.iter().for_each(|rank| kernels.merge(&rank.measured.kernels));
     let collectives = groups::groups(&run.across.measured, &events, &numbers);
     Report {
-        schema: report::SCHEMA,
-        tool_version: env!("CARGO_PKG_VERSION"),
+        schema: report::SCHEMA.to_owned(),
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         name: run.name.clone(),
         settings: settings(run),
         inputs: run.inputs.clone(),
@@ -65,6 +54,12 @@ fn without_findings(run: &Run) -> Report {
         findings: Vec::new(),
         strips: strips(run),
     }
+}
+
+/// What NCCL logs and the topology say, if one of them was given.
+pub fn facts(run: &Run) -> Option<Facts<'_>> {
+    (!run.options.nccl_logs.is_empty() || run.options.topology.is_some())
+        .then(|| Facts::new(&run.nccl_logs, run.topology.as_ref()))
 }
 
 fn settings(run: &Run) -> Settings {
@@ -157,20 +152,13 @@ fn with_peaks(
 }
 
 /// What logs and topology say of how ranks reach each other.
-fn transport(facts: &Facts, run: &Run) -> report::transport::Transport {
+fn transport(facts: &Facts, run: &Run) -> report::Transport {
     let placed: Vec<(u32, u32)> = run
         .ranks
         .iter()
         .filter_map(|rank| Some((rank.trace.rank, rank.trace.gpu_index?)))
         .collect();
-    report::transport::Transport { gpus: facts.gpus(&placed), ..facts.view() }
-}
-
-fn transport_findings(facts: &Facts, report: &Report) -> Vec<Finding> {
-    let captured: Vec<_> =
-        report.inputs.iter().map(|input| input.capture.settings.clone()).collect();
-    let findings = facts.findings(&captured).into_iter();
-    findings.map(|finding| findings::weigh_transport(finding, report)).collect()
+    report::Transport { gpus: facts.gpus(&placed), ..facts.view() }
 }
 
 fn warnings(run: &Run, ranks: &[RankReport], facts: Option<&Facts>) -> Vec<Warning> {
@@ -246,11 +234,16 @@ fn graph_warning(traces: &[&RankTrace], ranks: &[RankReport]) -> Option<Warning>
 /// The step of the run whose length is the (lower) median of those that count, on every rank.
 fn strips(run: &Run) -> Vec<Strip> {
     let Some(step) = run.steps.median_step() else { return Vec::new() };
-    let members = &run.steps.members[step];
+    let Some(members) = run.steps.members.get(step) else { return Vec::new() };
+    let slowest = run.steps.steps.get(step).and_then(|step| step.slowest_rank);
+    // Of many ranks the slowest, and others evenly.
+    let every = run.ranks.len().div_ceil(MOST_STRIPS).max(1);
     run.ranks
         .iter()
         .zip(members)
-        .filter_map(|(rank, &at)| {
+        .enumerate()
+        .filter(|(i, (rank, _))| i % every == 0 || Some(rank.trace.rank) == slowest)
+        .filter_map(|(_, (rank, &at))| {
             let window = measure::windows(&rank.measured.steps).get(at).copied().flatten()?;
             Some(strip::strip(&rank.trace, &rank.measured.steps.get(at)?.name, window))
         })

@@ -1,9 +1,11 @@
-//! The headline: one real step of the run, whose parts add up (metrics definition, section 5).
+//! The headline: one real step of the run, whose parts add up (docs/metrics.md, section 5).
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::analysis::population;
+use crate::analysis::run::RunStep;
 use crate::model::metric::PARTS;
 use crate::model::{Metric, Ns, Span, Values};
 use crate::run::{Run, measure};
@@ -48,10 +50,22 @@ struct Waiting {
 
 /// The headline of a run; `None` if no step is shared by all ranks.
 pub fn of(run: &Run) -> Option<Headline> {
-    let step = run.steps.median_step()?;
-    let values = &run.steps.steps.get(step)?.values;
-    let waiting = waiting(run, step);
-    headline(Some(step), &[values], &[waiting])
+    let counted: Vec<&RunStep> = run.steps.steps.iter().filter(|step| step.counted).collect();
+    let times: Vec<Ns> = counted.iter().filter_map(|s| s.values.int(Metric::StepNs)).collect();
+    let communicates: Vec<bool> = counted
+        .iter()
+        .map(|s| s.values.int(Metric::CommCount).is_some_and(|count| count > 0))
+        .collect();
+    let (step, shown) = match population::mixed(&times, &communicates) {
+        Some(mixed) => (None, counted.into_iter().take(mixed.whole()).collect()),
+        None => {
+            let step = run.steps.median_step()?;
+            (Some(step), vec![run.steps.steps.get(step)?])
+        }
+    };
+    let values: Vec<&Values> = shown.iter().map(|step| &step.values).collect();
+    let waiting: Vec<Waiting> = shown.iter().map(|step| waiting(run, step.index)).collect();
+    headline(step, &values, &waiting)
 }
 
 /// The mean of some steps with their waiting.

@@ -1,10 +1,10 @@
 //! One rank: its steps, and the numbers of each.
 
 use super::Options;
+use crate::analysis::run::RankStep;
 use crate::analysis::{kernels::KernelTimes, run, step_metrics};
 use crate::collectives::events::{self, Event, Launches};
 use crate::model::{RankTrace, Span, Values};
-use crate::report::RankStep;
 use crate::steps::coverage::Coverage;
 use crate::steps::{self, Step, StepRule};
 use crate::units;

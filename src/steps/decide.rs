@@ -1,4 +1,4 @@
-//! Which ranges are steps: those that cover the GPU's work (metrics definition, section 2). A pure function of what
+//! Which ranges are steps: those that cover the GPU's work (docs/metrics.md, section 2). A pure function of what
 //! was read.
 
 use std::cmp::Reverse;
@@ -96,7 +96,12 @@ fn automatic(window: Option<WindowKind>, ranks: &[RankTrace], seen: &Seen) -> De
     for trial in trials(ranks, &list) {
         let with: Vec<&RankTrace> =
             ranks.iter().filter(|rank| !super::chosen(rank, &trial.what).is_empty()).collect();
-        if let Some(fit) = fit(&with, &trial, seen) {
+        // Ranges that are asked for as windows themselves need not cover what they launch.
+        let fit = match window {
+            Some(WindowKind::Cpu) if !with.is_empty() => Some(WindowKind::Cpu),
+            _ => fit(&with, &trial, seen),
+        };
+        if let Some(fit) = fit {
             let (what, pattern) = match (fit, trial.phase_of) {
                 (WindowKind::Period, Some(first)) => first,
                 _ => (trial.what, trial.pattern),
@@ -297,11 +302,14 @@ fn uncovered(ranks: &[RankTrace], list: &[Candidate]) -> Warning {
     Warning::new(
         "steps-uncovered",
         format!(
-            "No NVTX range covers half of the GPU work as a step, so the whole capture is one window. The most frequent ranges, with the share of GPU work in their windows: {}.",
+            "No NVTX range that recurs covers half of the GPU work as a step, so the whole capture is one window. The most frequent ranges, with the share of GPU work in their windows: {}.",
             named.join(", ")
         ),
     )
-    .with_hint("Name the range that is one training step (--step REGEX, --window period where only a part of the step is inside it), or start a step with a kernel (--step-kernel REGEX).")
+    .with_hint(match proposal(ranks, list) {
+        Some(pattern) => format!("Name the range that is one training step, for example --step {}; or --step-kernel REGEX.", shell_quote(&pattern)),
+        None => "No range launches GPU work: start a step with a kernel, --step-kernel REGEX.".to_owned(),
+    })
 }
 
 fn ranges_elsewhere(seen: &Seen) -> Option<Warning> {

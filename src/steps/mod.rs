@@ -31,7 +31,7 @@ pub enum StepChoice {
     Kernel(String),
 }
 
-/// What a step's window is (metrics definition, section 2).
+/// What a step's window is (docs/metrics.md, section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowKind {
@@ -73,8 +73,8 @@ pub enum StepSource {
     /// Its ranges are those of processes that run no GPU work.
     #[serde(rename = "only ranges of processes without GPU work")]
     Elsewhere,
-    /// No range covers enough of the GPU's work.
-    #[serde(rename = "no range covers half of the GPU work")]
+    /// No range that recurs covers enough of the GPU's work.
+    #[serde(rename = "no recurring range covers half of the GPU work")]
     Uncovered,
 }
 
@@ -102,7 +102,7 @@ impl StepSource {
             StepSource::OnlyNccl => "only NCCL's own NVTX ranges",
             StepSource::OnlyLibraries => "only ranges of libraries",
             StepSource::Elsewhere => "only ranges of processes without GPU work",
-            StepSource::Uncovered => "no range covers half of the GPU work",
+            StepSource::Uncovered => "no recurring range covers half of the GPU work",
         }
     }
 }

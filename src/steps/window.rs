@@ -38,7 +38,7 @@ impl Work {
     }
 }
 
-/// GPU windows of step ranges that are sorted by start (metrics definition, section 2).
+/// GPU windows of step ranges that are sorted by start (docs/metrics.md, section 2).
 pub fn gpu(ops: &Ops, ranges: &[Range]) -> Vec<Window> {
     let work = gather(ops, ranges);
     let mut windows: Vec<Window> = vec![Err(String::new()); ranges.len()];

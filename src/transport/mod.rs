@@ -3,12 +3,12 @@
 
 mod findings;
 mod peaks;
+pub mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::nccl_log::{CommKey, CommRank, Device, Link, NcclLog, Process, Transport};
 use crate::model::topology::{PathClass, Topology};
-use crate::report::transport as view;
 use crate::warning::Warning;
 
 pub use peaks::{LinkKind, Peak, peak_gbs};

@@ -328,7 +328,7 @@ fn secrets_stay_where_they_are() {
 /// The words after `--step` that an error proposes, as a shell reads them.
 fn proposed(error: &str) -> Option<String> {
     let (_, rest) = error.split_once("for example --step ")?;
-    let (word, _) = rest.split_once("; or --step whole")?;
+    let (word, _) = rest.split_once("; or --step")?;
     let echo =
         Command::new("sh").arg("-c").arg(format!("printf %s {word}")).output().expect("runs");
     Some(String::from_utf8(echo.stdout).expect("UTF-8"))
@@ -358,11 +358,15 @@ fn a_proposed_pattern_survives_the_shell_and_finds_steps() {
         long.as_str(),
     ] {
         let path = steps(&[name]).save(folder.path(), "run_0.sqlite");
-        let output = run(folder.path(), &["report", "run_0.sqlite"]);
-        assert_refused(&output, 3, &["run_0.sqlite: no NVTX range looks like a training step"]);
+        let output = run(folder.path(), &["report", "run_0.sqlite", "--step", "none of them"]);
+        assert_refused(&output, 3, &["run_0.sqlite: no NVTX range matches --step"]);
         let error = text(&output.stderr);
         assert!(error.len() < 2000, "{} bytes", error.len());
         let pattern = proposed(&error).unwrap_or_else(|| panic!("no proposal: {error}"));
+        // Without --step the same pattern is proposed beside the whole capture.
+        let whole = crate::support::report(std::slice::from_ref(&path));
+        let doubt = whole.warnings.iter().find(|w| w.code == "steps-uncovered").expect("a doubt");
+        assert_eq!(proposed(doubt.hint.as_deref().unwrap_or_default()).as_deref(), Some(&*pattern));
         let output = run(folder.path(), &["report", "run_0.sqlite", "--step", &pattern]);
         assert_eq!(output.status.code(), Some(0), "{name:?} {pattern:?}: {}", text(&output.stderr));
         std::fs::remove_file(path).expect("removed");
@@ -387,7 +391,7 @@ fn what_is_proposed_looks_like_a_step_and_launches_work() {
     let mut report = steps(&["pass one", "pass two"]);
     (0..50).for_each(|i| report.range(thread(7, 9 + i as u32), "get data", 10 * i..10 * i + 5));
     report.save(folder.path(), "b_0.sqlite");
-    let output = run(folder.path(), &["report", "b_0.sqlite"]);
+    let output = run(folder.path(), &["report", "b_0.sqlite", "--step", "none"]);
     assert!(
         proposed(&text(&output.stderr)).expect("a proposal").starts_with("^pass "),
         "{}",
@@ -398,7 +402,7 @@ fn what_is_proposed_looks_like_a_step_and_launches_work() {
     report.range(thread(7, 7), "alone", 0..10);
     report.kernel("gemm", stream(7), 100..200, thread(7, 7).at(50));
     report.save(folder.path(), "c_0.sqlite");
-    let output = run(folder.path(), &["report", "c_0.sqlite"]);
+    let output = run(folder.path(), &["report", "c_0.sqlite", "--step", "none"]);
     assert_refused(&output, 3, &["1 x 'alone'", "try: use --step whole"]);
 }
 

@@ -15,6 +15,7 @@ mod fixture;
 mod support;
 
 mod across;
+mod architecture;
 mod attack;
 mod attack_files;
 mod capture_kit;

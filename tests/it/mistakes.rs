@@ -45,7 +45,7 @@ fn reports_named_after_the_logs_are_reports_still() {
 #[test]
 fn an_option_that_finds_nothing_says_so() {
     for (more, status, text) in [
-        (["--step", "("], 2, "--step is no regular expression: unclosed group"),
+        (["--step", "("], 2, "--step is not a regular expression: unclosed group"),
         (["--step", "foo"], 3, r"--step '^Batch \d+$'"),
         (["--step-kernel", "foo"], 3, "no kernel matches --step-kernel 'foo'"),
         (["--skip", "5"], 3, "--skip 5 leaves no step try: skip fewer steps"),
@@ -75,8 +75,10 @@ fn an_option_that_finds_nothing_says_so() {
 
 #[test]
 fn ranks_of_two_runs_are_no_run() {
-    let [output, _] = said(&["report", SHM[0], "examples/shm/shm-2gpu-bf16-bucket100_1.sqlite"], 0);
-    assert!(output.contains("these are reports of different runs"), "{output}");
+    let [output, error] =
+        said(&["report", SHM[0], "examples/shm/shm-2gpu-bf16-bucket100_1.sqlite"], 3);
+    assert!(error.contains("these are reports of different runs"), "{error}");
+    assert_eq!(output, "");
     assert!(!said(&report(&[]), 0)[0].contains("different runs"));
     let other = "b=examples/shm/shm-2gpu-bf16-bucket100_*.sqlite";
     let compare = |second: &str| {

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::Row;
 
 use super::db::{Db, int, time};
+use super::ids::process_of;
 use super::launches::{Launch, LaunchTable};
 use super::queries::{self, Query};
 use super::ranges::CallIndex;
@@ -13,16 +14,6 @@ use super::stream_order::cut_overruns;
 use crate::Result;
 use crate::model::op::{NO_CALL, NO_LAUNCH};
 use crate::model::{Class, NameId, Ns, Ops};
-
-/// The process part of a `globalPid` or `globalTid`: hardware, virtual machine and process id, as unsigned.
-pub fn process_of(global: i64) -> u64 {
-    (global as u64) >> 24
-}
-
-/// The operating-system process id in a process key.
-pub fn pid_of(process: u64) -> u32 {
-    (process & 0xff_ffff) as u32
-}
 
 /// Where an operation ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::db::{Db, int, is_time, shown, text, time};
-use super::gpu_work::process_of;
+use super::ids::process_of;
 use super::queries;
 use crate::Result;
 use crate::model::Ns;

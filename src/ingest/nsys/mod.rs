@@ -7,6 +7,7 @@ pub mod contents;
 pub mod db;
 pub mod export;
 pub mod gpu_work;
+pub mod ids;
 pub mod launches;
 pub mod metadata;
 pub mod no_work;
@@ -21,15 +22,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use self::db::Db;
-use self::gpu_work::{DeviceKey, DeviceWork, GpuWork, KernelNames, Oddities, WORK_TABLES, pid_of};
+use self::gpu_work::{DeviceKey, DeviceWork, GpuWork, KernelNames, Oddities, WORK_TABLES};
+use self::ids::pid_of;
 use self::launches::LaunchTable;
 use self::metadata::Metadata;
 pub use self::ranges::StepTexts;
 use self::ranges::{CallIndex, Found, ProcessRanges, Wanted};
 use crate::Result;
 use crate::classify::{self, Classifier};
+use crate::model::input::{Capture, Input};
 use crate::model::{Class, NameId, Names, NcclCall, Ops, RankSource, RankTrace, Texts, UserRanges};
-use crate::report::{Capture, Input};
 use crate::units;
 use crate::warning::Warning;
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::db::{Db, int, text, time};
-use super::gpu_work::process_of;
+use super::ids::process_of;
 use super::payload::{Decoder, Fields};
 use super::queries;
 use crate::Result;

@@ -11,6 +11,7 @@ use super::table::Tone;
 use super::view::tables::settings;
 use super::{Page, units};
 use crate::doctor::{Examination, Finding, Number, Run, State};
+use crate::steps::StepSource;
 use crate::warning::Severity;
 
 /// Of more runs than this the numbers are one table.
@@ -267,11 +268,9 @@ fn run_section(run: &Run) -> Option<Section> {
         },
         tone: tone(number.state),
     };
-    let steps = match (&run.steps.pattern, &run.steps.source) {
-        (Some(_), Some(source)) if source == "default" => {
-            "; steps by the default pattern".to_owned()
-        }
-        (Some(pattern), Some(source)) => format!("; steps: {pattern} ({source})"),
+    let steps = match (&run.steps.pattern, run.steps.source) {
+        (Some(_), Some(StepSource::Default)) => "; steps by the default pattern".to_owned(),
+        (Some(pattern), Some(source)) => format!("; steps: {pattern} ({})", source.label()),
         _ => String::new(),
     };
     let ranks: Vec<u32> = run.ranks.iter().map(|rank| rank.rank).collect();

@@ -138,7 +138,7 @@ fn opening(report: &Report, head: &Headline) -> String {
                 "The NVTX ranges are those of processes without GPU work, so steps are unknown: the"
             }
             StepSource::Uncovered => {
-                "No NVTX range covers half of the GPU work, so steps are unknown: the"
+                "No recurring NVTX range covers half of the GPU work, so steps are unknown: the"
             }
             _ => "The",
         };

@@ -3,7 +3,7 @@
 use crate::render::document::Block;
 use crate::render::table::{Column, Table};
 use crate::render::units;
-use crate::report::transport::{Gpu, Transport};
+use crate::transport::view::{Gpu, Transport};
 
 /// Rows of the longest table; JSON has everything.
 const MOST_ROWS: usize = super::tables::MOST_ROWS;

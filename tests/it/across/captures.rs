@@ -246,7 +246,7 @@ fn a_busy_host_is_the_finding() {
     let late = &report.findings[0];
     assert_eq!(
         (late.id.as_str(), late.evidence["rank"].as_u64(), late.evidence["cause"].as_str()),
-        ("straggler", Some(0), Some("idle"))
+        ("straggler", Some(0), Some("host"))
     );
     assert!(
         late.title.contains("and the other rank waits for it: 7.46 ms a step in the median"),

@@ -107,7 +107,7 @@ fn a_rank_that_computes_longer() {
 fn a_rank_whose_host_is_late() {
     let report = run(2, |rank, _, t| if rank.rank == 1 { t + 30 * MS } else { t });
     let late = straggler(&report);
-    assert_eq!((fact(late, "rank"), late.evidence["cause"].as_str()), (1, Some("idle")));
+    assert_eq!((fact(late, "rank"), late.evidence["cause"].as_str()), (1, Some("host")));
     assert_eq!(
         (fact(late, "others_wait_ns_per_step"), fact(late, "cause_excess_ns_per_step")),
         (30 * MS, 30 * MS)
@@ -119,7 +119,9 @@ fn a_rank_whose_host_is_late() {
         late.title
     );
     assert!(
-        late.title.ends_with("Its GPU is idle 30.0 ms longer than the other's: its host is late."),
+        late.title.ends_with(
+            "Its GPU is idle 30.0 ms longer than the other's, most of it before its host has launched what comes next: its host is late."
+        ),
         "{}",
         late.title
     );
@@ -132,7 +134,7 @@ fn a_rank_whose_host_is_late() {
 #[test]
 fn idle_time_of_all_ranks_is_not_the_stragglers() {
     let report = run(2, |rank, _, t| t + if rank.rank == 1 { 30 * MS } else { 15 * MS });
-    assert_eq!(straggler(&report).evidence["cause"].as_str(), Some("idle"));
+    assert_eq!(straggler(&report).evidence["cause"].as_str(), Some("host"));
     let idle = finding(&report, "idle").expect("idle time");
     assert!(idle.title.contains("22.5 ms: 30.0 ms on rank 1, 15.0 ms on rank 0"), "{}", idle.title);
 }
@@ -179,7 +181,7 @@ fn ranks_that_are_late_in_turn() {
 fn a_rank_that_is_late_in_some_steps() {
     let report = run(2, |rank, i, t| if rank.rank == 1 && i % 3 == 1 { t + 30 * MS } else { t });
     let late = straggler(&report);
-    assert_eq!((fact(late, "rank"), late.evidence["cause"].as_str()), (1, Some("idle")));
+    assert_eq!((fact(late, "rank"), late.evidence["cause"].as_str()), (1, Some("host")));
     assert_eq!(
         (fact(late, "others_wait_ns_per_step"), fact(late, "cause_excess_in_late_steps_ns")),
         (9 * MS, 30 * MS)

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nsysnccl::report::{CommTrust, InspectorMerge, Report};
+use nsysnccl::merge::view::{CommTrust, InspectorMerge};
+use nsysnccl::report::Report;
 use nsysnccl::run::Options;
 use rusqlite::Connection;
 use serde_json::Value;

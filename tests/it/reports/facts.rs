@@ -121,7 +121,7 @@ fn windows_agree_with_cuda_events_inside_the_program() {
             }
         }
     }
-    assert_eq!(compared, 184);
+    assert_eq!(compared, 360);
 }
 
 #[test]

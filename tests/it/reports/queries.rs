@@ -264,7 +264,7 @@ const GOLDEN: &[(&str, &[&str])] = &[
         ],
     ),
     ("read/string", &["ncclAllReduce"]),
-    ("read/range_texts", &["step 1|1", "step 2|1"]),
+    ("read/range_text_ids", &["1021", "1028"]),
     ("read/mpi_ranks", &["281475094151238|4"]),
     ("probe/export", &["EXPORT_PARAM_TIME_NORMALIZE|false", "EXPORT_PRODUCT_VERSION|2026.3.1.157"]),
     ("probe/capture", &["PROCESS_0:ENVIRONMENT_VARIABLE|RANK=\"0\""]),

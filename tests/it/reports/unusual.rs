@@ -153,7 +153,7 @@ fn where_no_communication_is_recognised_the_likeliest_kernels_are_named_as_a_dou
     assert!(!doubt.contains("gemm"), "{doubt}");
     let text =
         render::print(&report, Format::Terminal, &Style { width: 120, color: false, full: true });
-    let head = text.split_whitespace().take(40).collect::<Vec<_>>().join(" ");
+    let head = text.split_whitespace().take(60).collect::<Vec<_>>().join(" ");
     assert!(head.contains("No communication was recognised"), "{head}");
     // A run of one rank has nobody to talk to.
     let alone = of(|r| ten_steps(r, "void lib::fast_allgather_push<float>(float *)"));

@@ -25,7 +25,7 @@ pub struct Built {
 /// Builds a report.
 pub fn build_with(paths: &[PathBuf], options: &Options) -> nsysnccl::Result<Built> {
     let run = Run::read(paths, options, || ())?;
-    Ok(Built { report: nsysnccl::report::of(&run), unusable: run.unusable })
+    Ok(Built { report: nsysnccl::reporting::of(&run), unusable: run.unusable })
 }
 
 /// Builds a report with default options.

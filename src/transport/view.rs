@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Transport of the run. Ranks here are ranks of the named communicator; of the run's largest one they are those of the run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Transport {
     /// The NCCL logs that were read.
     pub logs: Vec<LogFile>,
@@ -28,7 +28,7 @@ pub struct Transport {
 }
 
 /// One GPU of the topology. Machines of one run are taken to be alike.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gpu {
     /// Index in `nvidia-smi`.
     pub gpu: u32,
@@ -41,7 +41,7 @@ pub struct Gpu {
 }
 
 /// One log.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogFile {
     /// Path as given.
     pub path: String,
@@ -54,7 +54,7 @@ pub struct LogFile {
 }
 
 /// One communicator.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Communicator {
     /// Id as printed; from NCCL 2.26.2 on the one in payloads and Inspector logs. `None` for splits and before 2.16.
     pub comm_id: Option<String>,
@@ -69,7 +69,7 @@ pub struct Communicator {
 }
 
 /// The connections from one rank to another by one transport.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// Id of the communicator whose ranks `src` and `dst` are; `None` if it has or the log names none.
     pub comm_id: Option<String>,
@@ -98,7 +98,7 @@ pub struct Pair {
 }
 
 /// What NCCL chose for an operation.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Algorithm {
     /// Operation; not printed before NCCL 2.23.
     pub op: Option<String>,
