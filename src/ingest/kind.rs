@@ -337,7 +337,7 @@ mod tests {
             ("t.json", b"{\"traceEvents\": [{\"name\": \"NPKIT_EVENT_X\"}]}", &[Kind::Npkit]),
             ("x", b"# HELP nccl_x y\n\nnccl_x{rank=\"0\"} 1\n", &[Kind::Prometheus]),
             ("a.log.gz", &[0x1f, 0x8b, 8, 0], &[Kind::InspectorLog]),
-            ("core", &[1, 0, 2, 0, 0, 9], &[]),
+            ("core", b"\x7fELF\x02\x01\x01\0\0", &[]),
         ];
         for (name, content, kinds) in cases {
             assert_eq!(told_as(name, content), kinds, "{name}");
