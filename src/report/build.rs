@@ -6,7 +6,8 @@ use crate::classify::doubt;
 use crate::collectives::{self, events::Event, groups};
 use crate::model::{Metric, RankTrace};
 use crate::report::{
-    self, Clock, CollectiveGroup, RankReport, Report, RunSummary, Settings, Strip, headline,
+    self, Clock, CollectiveGroup, RankReport, Report, RunStep, RunSummary, Settings, Strip,
+    headline,
 };
 use crate::run::{RankRun, Run, measure};
 use crate::stats;
@@ -68,7 +69,9 @@ fn settings(run: &Run) -> Settings {
         window: run.rule.window(),
         skip: run.options.skip,
         ranks: run.options.ranks.clone(),
+        steps: run.options.steps.clone(),
         keep_first: run.options.keep_first,
+        exclude_outliers: run.options.exclude_outliers,
         comm_regex: run.options.comm_regex.clone(),
     }
 }
@@ -166,7 +169,9 @@ fn warnings(run: &Run, ranks: &[RankReport], facts: Option<&Facts>) -> Vec<Warni
     if !communicates(ranks) {
         list.extend(doubt::unrecognised(&traces));
     }
-    if let Some(first) = run.steps.steps.first().filter(|s| s.outlier && !s.counted) {
+    let has_first = run.ranks.iter().any(|rank| rank.measured.has_first);
+    let left_out = |step: &&RunStep| has_first && step.outlier && !step.counted;
+    if let Some(first) = run.steps.steps.first().filter(left_out) {
         list.push(
             Warning::new(
                 "first-step-left-out",

@@ -38,7 +38,7 @@ impl Report {
         self.aligned_steps().len().saturating_sub(self.steps.len())
     }
 
-    /// The first captured step, if it is an outlier that no median rests on.
+    /// Outliers that no median rests on: the first captured step, or all of them where that was asked for.
     pub fn left_out(&self) -> impl Iterator<Item = &RunStep> {
         self.steps.iter().filter(|step| step.outlier && !step.counted)
     }

@@ -76,8 +76,14 @@ pub struct Settings {
     pub skip: usize,
     /// Ranks that were asked for, if not all.
     pub ranks: Option<Vec<u32>>,
+    /// Steps that were asked for, by their index in a report of all, if not all.
+    #[serde(default)]
+    pub steps: Option<Vec<u32>>,
     /// True if an outlying first step stays in the summaries.
     pub keep_first: bool,
+    /// True if no other outlying step counts in the summaries.
+    #[serde(default)]
+    pub exclude_outliers: bool,
     /// Additional pattern for communication kernels.
     pub comm_regex: Option<String>,
 }

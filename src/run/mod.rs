@@ -89,16 +89,25 @@ impl Run {
         let Traces { traces, inputs, rule, mut warnings } = traces(reports, &nccl_logs, options)?;
 
         let launches = Launches::new(&traces);
-        let mut measured: Vec<Measured> = traces
-            .par_iter()
-            .map(|trace| measure::measure(trace, &launches, &rule, options))
-            .collect();
-        warnings.extend(measured.iter_mut().flat_map(|rank| std::mem::take(&mut rank.warnings)));
+        let measure = |keep: Option<&[Vec<usize>]>| -> Vec<Measured> {
+            let keep = |at: usize| keep.and_then(|keep| keep.get(at)).map(Vec::as_slice);
+            let ranks = traces.par_iter().enumerate();
+            ranks
+                .map(|(at, trace)| measure::measure(trace, &launches, &rule, options, keep(at)))
+                .collect()
+        };
+        let mut measured = measure(None);
         refuse_nothing(&measured, &rule, options)?;
-        let pairing = pair_steps(&traces, &measured);
-        let numbered: Vec<(u32, &[RankStep])> =
-            traces.iter().zip(&measured).map(|(t, m)| (t.rank, m.values.as_slice())).collect();
-        let steps = run::run_steps(&numbered, &pairing, options.skip, options.keep_first);
+        let mut pairing = pair_steps(&traces, &measured);
+        let mut steps = run_steps(&traces, &measured, &pairing, options);
+        if let Some(wanted) = &options.steps {
+            // Which steps are those of the run is known only now.
+            let keep = kept_steps(&steps, wanted, traces.len())?;
+            measured = measure(Some(&keep));
+            pairing = pairing.keep(&keep);
+            steps = run_steps(&traces, &measured, &pairing, options);
+        }
+        warnings.extend(measured.iter_mut().flat_map(|rank| std::mem::take(&mut rank.warnings)));
         for (index, members) in steps.members.iter().enumerate() {
             for (rank, &at) in measured.iter_mut().zip(members) {
                 rank.values[at].run_step = Some(index);
@@ -198,6 +207,39 @@ fn pair_steps(traces: &[RankTrace], measured: &[Measured]) -> Pairing {
         })
         .collect();
     Pairing::new(&ranks)
+}
+
+/// The steps of the run, from those of its ranks.
+fn run_steps(
+    traces: &[RankTrace],
+    measured: &[Measured],
+    pairing: &Pairing,
+    options: &Options,
+) -> RunSteps {
+    let numbered: Vec<(u32, &[RankStep])> =
+        traces.iter().zip(measured).map(|(t, m)| (t.rank, m.values.as_slice())).collect();
+    let has_first: Vec<bool> = measured.iter().map(|rank| rank.has_first).collect();
+    run::run_steps(&numbered, pairing, &has_first, options.counting())
+}
+
+/// For each rank the places, in order, of the steps that `--steps` asks for.
+fn kept_steps(steps: &RunSteps, wanted: &[u32], ranks: usize) -> Result<Vec<Vec<usize>>> {
+    let mut keep = vec![Vec::with_capacity(wanted.len()); ranks];
+    for &index in wanted {
+        let Some(members) = steps.members.get(index as usize) else {
+            let there = match steps.members.len() {
+                0 => "the ranks have no step in common".to_owned(),
+                n => format!("the run has {}, 0 to {}", crate::units::plural(n, "step"), n - 1),
+            };
+            return Err(Error::inputs(format!("there is no step {index} of --steps: {there}"))
+                .with_hint(
+                    "steps are counted from 0, in the order of the report without --steps",
+                ));
+        };
+        keep.iter_mut().zip(members).for_each(|(keep, &at)| keep.push(at));
+    }
+    keep.iter_mut().for_each(|places| places.sort_unstable());
+    Ok(keep)
 }
 
 /// What there is of ranges besides those of ranks.

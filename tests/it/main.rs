@@ -23,6 +23,7 @@ mod command;
 mod compare;
 mod doctor;
 mod html_page;
+mod inputs;
 mod inspect;
 mod merge;
 mod mistakes;

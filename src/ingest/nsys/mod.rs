@@ -5,6 +5,7 @@
 
 pub mod contents;
 pub mod db;
+pub mod export;
 pub mod gpu_work;
 pub mod ids;
 pub mod launches;

@@ -70,6 +70,7 @@ fn document(view: &Examination) -> Document {
             view.compare_command.clone().map(Block::Command).into_iter().collect(),
         ),
         ("Files that cannot be used", unusable(view).into_iter().collect()),
+        ("Inputs of other commands", further(view).into_iter().collect()),
         ("Ranks", tables::ranks(view).into_iter().map(Block::Table).collect()),
         ("Exports of nsys", tables::exports(view).into_iter().map(Block::Table).collect()),
         ("Logs and topologies", tables::logs(view).into_iter().map(Block::Table).collect()),
@@ -124,6 +125,7 @@ fn facts(view: &Examination) -> Vec<String> {
         (view.inspector_logs.len(), "Inspector log", "Inspector logs"),
         (view.nccl_logs.len(), "NCCL log", "NCCL logs"),
         (view.topologies.len(), "topology", "topologies"),
+        (view.further_files.len(), "input of another command", "inputs of other commands"),
         (view.unusable.len(), "file that cannot be used", "files that cannot be used"),
         (view.other_files.len(), "other file", "other files"),
     ];
@@ -222,7 +224,8 @@ fn missing(run: &Run) -> Vec<String> {
 fn note(view: &Examination, finding: &Finding) -> Note {
     let about: Vec<&str> = finding.about.iter().map(String::as_str).collect();
     // Where there is only one run, it goes without saying.
-    let obvious = matches!(view.runs.as_slice(), [run] if about == [run.name.as_str()]);
+    let obvious =
+        about.is_empty() || matches!(view.runs.as_slice(), [run] if about == [run.name.as_str()]);
     let every =
         view.runs.len() > 1 && view.runs.iter().all(|run| about.contains(&run.name.as_str()));
     let about = match (obvious, every) {
@@ -315,6 +318,25 @@ fn unusable(view: &Examination) -> Option<Block> {
         let name = many(more, "more kind of trouble", "more kinds of trouble");
         entries.push(Entry { name, text: "in JSON".to_owned(), tone: Tone::Bad });
     }
+    (!entries.is_empty()).then_some(Block::Entries(entries))
+}
+
+/// Inputs of other commands, those of a kind together.
+fn further(view: &Examination) -> Option<Block> {
+    let kinds = view.further_files.chunk_by(|a, b| a.kind == b.kind);
+    let entries: Vec<Entry> = kinds
+        .filter_map(|files| {
+            let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+            let first = files.first()?;
+            let what = if files.len() > 1 {
+                format!("{}, read", first.kind.row().several)
+            } else {
+                format!("{}, read", first.what)
+            };
+            let text = format!("{what} by nsysnccl {}", first.read_by);
+            Some(Entry { name: listed(&names), text, tone: Tone::Neutral })
+        })
+        .collect();
     (!entries.is_empty()).then_some(Block::Entries(entries))
 }
 

@@ -253,6 +253,18 @@ pub(super) fn method(report: &Report) -> Vec<String> {
             if settings.skip == 1 { "is" } else { "are" }
         ));
     }
+    if let Some(steps) = &settings.steps {
+        sentences.push(format!(
+            "Of the run's steps, counted from 0, only {} are reported on (--steps).",
+            units::rank_list(steps)
+        ));
+    }
+    if settings.exclude_outliers {
+        sentences.push(
+            "Outlier steps are marked and left out of every median and mean (--exclude-outliers)."
+                .to_owned(),
+        );
+    }
     if let Some(pattern) = &settings.comm_regex {
         sentences.push(format!("Kernels that match {pattern} count as communication too."));
     }
