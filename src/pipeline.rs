@@ -63,6 +63,8 @@ pub struct Options {
     pub topology: Option<PathBuf>,
     /// NCCL Inspector logs of the run, or folders with them.
     pub inspector: Vec<PathBuf>,
+    /// Read what the host did, replay the run and predict what a change would gain.
+    pub replay: bool,
 }
 
 /// A finished report, and whether inputs are missing from it.
@@ -105,7 +107,8 @@ pub fn build(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Re
     let paths = in_order(paths)?;
     let wanted = first_pattern(&options.step)?;
     let read = |pattern: Option<&Regex>, tick: &(dyn Fn() + Sync)| -> Vec<Result<NsysReport>> {
-        let options = nsys::Options { step: pattern, classifier: &classifier };
+        let options =
+            nsys::Options { step: pattern, classifier: &classifier, replay: options.replay };
         paths
             .par_iter()
             .enumerate()

@@ -11,6 +11,9 @@
 --   globalPid INTEGER process key in the upper 40 bits, as unsigned
 --   shortName INTEGER StringIds.id
 --   demangledName INTEGER StringIds.id
+--   gridX INTEGER blocks of the launch in x
+--   gridY INTEGER blocks of the launch in y
+--   gridZ INTEGER blocks of the launch in z
 -- Order: none
-SELECT start, "end", deviceId, contextId, streamId, correlationId, globalPid, shortName, demangledName
+SELECT start, "end", deviceId, contextId, streamId, correlationId, globalPid, shortName, demangledName, gridX, gridY, gridZ
 FROM CUPTI_ACTIVITY_KIND_KERNEL

@@ -214,6 +214,7 @@ mod tests {
                     gpu_operations: on_gpu,
                     comm_inits,
                     has_payloads: true,
+                    host: None,
                     names: Arc::new(names),
                     families: Arc::default(),
                 }

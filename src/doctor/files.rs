@@ -112,7 +112,7 @@ pub fn read(listed: &[Result<Listed>], tick: &(impl Fn() + Sync)) -> Result<Read
     let step = Regex::new(DEFAULT_PATTERN)
         .map_err(|e| Error::usage(format!("the default pattern is no regular expression: {e}")))?;
     let classifier = Classifier::new(None)?;
-    let options = nsys::Options { step: Some(&step), classifier: &classifier };
+    let options = nsys::Options { step: Some(&step), classifier: &classifier, replay: false };
     let items: Vec<Result<Item>> = listed
         .par_iter()
         .map(|file| {

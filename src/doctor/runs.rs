@@ -364,7 +364,7 @@ fn read(contents: Vec<Contents>, paths: &[PathBuf]) -> Result<Reading> {
     };
     let classifier = Classifier::new(None)?;
     let in_full = |pattern: &Regex| -> Vec<NsysReport> {
-        let options = nsys::Options { step: Some(pattern), classifier: &classifier };
+        let options = nsys::Options { step: Some(pattern), classifier: &classifier, replay: false };
         paths
             .iter()
             .enumerate()
@@ -400,7 +400,7 @@ fn read(contents: Vec<Contents>, paths: &[PathBuf]) -> Result<Reading> {
     {
         // Ranges that do not match are not kept: the pattern that was found needs its own look at the files.
         let step = pattern(&rule.pattern)?;
-        let options = nsys::Options { step: Some(&step), classifier: &classifier };
+        let options = nsys::Options { step: Some(&step), classifier: &classifier, replay: false };
         let again: Vec<Contents> = paths
             .iter()
             .enumerate()

@@ -1,5 +1,6 @@
 //! What a capture holds, free of SQL, files and command lines.
 
+pub mod host;
 pub mod metric;
 pub mod names;
 pub mod nccl_log;

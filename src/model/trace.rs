@@ -1,5 +1,6 @@
 //! One rank as it was captured: its operations, its step candidates and its NCCL calls.
 
+use super::host::Host;
 use super::{NameId, Names, Ns, Ops};
 
 /// Where a rank number came from, in order of trust.
@@ -240,6 +241,8 @@ pub struct RankTrace {
     pub comm_inits: Vec<CommInit>,
     /// True if NCCL ranges carry payloads (communicator id, bytes).
     pub has_payloads: bool,
+    /// The host's side of the process; `None` if it was not read.
+    pub host: Option<std::sync::Arc<Host>>,
     /// Kernel names and range texts of the whole report.
     pub names: std::sync::Arc<Names>,
     /// The library that each communication kernel belongs to.

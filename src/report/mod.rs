@@ -1,6 +1,7 @@
 //! The view model of `report`: every number final, none formatted. `--format json` prints it as it stands
 //! (schema `nsysnccl.report/1`); every other format reads the same structure.
 
+pub mod dependency;
 pub mod gpus;
 pub mod transport;
 pub(crate) mod values;

@@ -55,8 +55,12 @@ fn near(found: f64, expected: f64, within: f64) {
 
 fn read(path: &Path) -> NsysReport {
     let step = Regex::new(nsysnccl::steps::select::DEFAULT_PATTERN).expect("the default pattern");
-    nsys::read(path, 0, &nsys::Options { step: Some(&step), classifier: &Classifier::default() })
-        .expect("a report")
+    nsys::read(
+        path,
+        0,
+        &nsys::Options { step: Some(&step), classifier: &Classifier::default(), replay: false },
+    )
+    .expect("a report")
 }
 
 fn json(path: &Path) -> Value {

@@ -102,9 +102,9 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents
             shared,
         ));
         let is_comm =
-            |id: &u32| classes.get(*id as usize).is_some_and(|(_, class)| *class == Class::Comm);
+            |id: &u32| classes.get(*id as usize).is_some_and(|(_, class, _)| *class == Class::Comm);
         let op = |id: &u32| {
-            classes.get(*id as usize).and_then(|(name, _)| classify::op(names.get(*name)))
+            classes.get(*id as usize).and_then(|(name, ..)| classify::op(names.get(*name)))
         };
         let comm = || device.by_name.iter().filter(|(id, _)| is_comm(id));
         let comm_kernels = comm().map(|(_, n)| n).sum();
@@ -203,7 +203,11 @@ impl Tally {
         };
         tally.rows[0] = tally.scan(db, queries::KERNELS, zero, |tally, op, row| {
             see(&op);
-            let name = tally.name(KernelNames { short: int(row, 7), demangled: int(row, 8) });
+            let name = tally.name(KernelNames {
+                short: int(row, 7),
+                demangled: int(row, 8),
+                grid: [None; 3],
+            });
             let device = tally.add(&op);
             device.work.kernels += 1;
             *device.by_name.entry(name).or_default() += 1;

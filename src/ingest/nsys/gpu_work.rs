@@ -8,6 +8,7 @@ use super::db::{Db, int, time};
 use super::launches::{Launch, LaunchTable};
 use super::queries::{self, Query};
 use crate::Result;
+use crate::model::host::StreamKey;
 use crate::model::op::{NO_CALL, NO_LAUNCH};
 use crate::model::{Class, NameId, Ns, Ops};
 
@@ -30,13 +31,15 @@ pub struct DeviceKey {
     pub device: i64,
 }
 
-/// Ids in `StringIds` of a kernel's short and demangled name.
+/// Ids in `StringIds` of a kernel's short and demangled name, and the size of its grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KernelNames {
     /// Short name.
     pub short: Option<i64>,
     /// Demangled name.
     pub demangled: Option<i64>,
+    /// Blocks of its grid in x, y and z.
+    pub grid: [Option<i64>; 3],
 }
 
 /// The operations of one device while they are read.
@@ -97,7 +100,8 @@ impl GpuWork {
         let mut name_index: HashMap<KernelNames, u32> = HashMap::new();
         let mut kernel_names = Vec::new();
         work.rows[0] = work.scan(db, queries::KERNELS, zero, |row| {
-            let names = KernelNames { short: int(row, 7), demangled: int(row, 8) };
+            let grid = [int(row, 9), int(row, 10), int(row, 11)];
+            let names = KernelNames { short: int(row, 7), demangled: int(row, 8), grid };
             let id = *name_index.entry(names).or_insert_with(|| {
                 kernel_names.push(names);
                 (kernel_names.len() - 1) as u32
@@ -266,24 +270,24 @@ impl DeviceWork {
     }
 
     /// The finished columns in the order of [`Ops`], with names and launches resolved.
-    /// `kernel` gives name and class of a distinct kernel; `call_at` the NCCL call that was open on the launching thread.
+    /// `kernel` gives name, class and grid of a distinct kernel; `call_at` the NCCL call that was open on the launching thread.
     pub fn finish(
         mut self,
         launches: &LaunchTable,
-        kernel: impl Fn(u32) -> (NameId, Class),
+        kernel: impl Fn(u32) -> (NameId, Class, NameId),
         call_at: impl Fn(Launch) -> Option<u32>,
         odd: &mut Oddities,
     ) -> Ops {
-        let streams = self.stream_order();
+        let (streams, stream_keys) = self.stream_order();
         let n = self.start.len();
         let mut ops =
             Ops { name: Vec::with_capacity(n), class: Vec::with_capacity(n), ..Ops::default() };
         ops.launch.reserve(n);
         ops.call.reserve(n);
         for i in 0..n {
-            let (name, mut class) = match self.kind[i] {
+            let (name, mut class, grid) = match self.kind[i] {
                 Kind::Kernel(id) => kernel(id),
-                Kind::Other(class) => (NameId::NONE, class),
+                Kind::Other(class) => (NameId::NONE, class, NameId::NONE),
             };
             let launch = launches.get(self.correlation[i]);
             odd.without_launch += u64::from(launch.is_none());
@@ -297,6 +301,7 @@ impl DeviceWork {
                 class = Class::Comm;
             }
             ops.name.push(name);
+            ops.grid.push(grid);
             ops.class.push(class);
             ops.launch.push(launch.map_or(NO_LAUNCH, |l| l.start));
             ops.call.push(call.unwrap_or(NO_CALL));
@@ -306,27 +311,30 @@ impl DeviceWork {
         ops.end = self.end;
         ops.stream = self.stream;
         ops.bytes = self.bytes;
+        ops.correlation = self.correlation;
+        ops.streams = stream_keys;
         sort(&mut ops);
         ops
     }
 
-    /// Dense stream numbers in order of (context, stream), so that they do not depend on the order of rows.
-    fn stream_order(&self) -> Vec<u32> {
+    /// Dense stream numbers in order of (context, stream), so that they do not depend on the order of rows, and those keys.
+    fn stream_order(&self) -> (Vec<u32>, Vec<StreamKey>) {
         let mut keys: Vec<(&(i64, i64), u32)> =
             self.streams.iter().map(|(key, &index)| (key, index)).collect();
         keys.sort_unstable();
         let mut order = vec![0; keys.len()];
-        for (rank, (_, index)) in keys.into_iter().enumerate() {
+        for (rank, &(_, index)) in keys.iter().enumerate() {
             order[index as usize] = rank as u32;
         }
-        order
+        (order, keys.into_iter().map(|(key, _)| *key).collect())
     }
 }
 
-/// Sorts the columns by (start, end, stream, name, class, launch, bytes): the order of rows in a report is not defined.
+/// Sorts the columns by (start, end, stream, name, class, launch, bytes, correlation): the order of rows in a report is not defined.
 fn sort(ops: &mut Ops) {
     let key = |o: &Ops, i: usize| {
-        (o.start[i], o.end[i], o.stream[i], o.name[i], o.class[i], o.launch[i], o.bytes[i])
+        let place = (o.start[i], o.end[i], o.stream[i], o.name[i]);
+        (place, o.class[i], o.launch[i], o.bytes[i], o.correlation[i])
     };
     if (1..ops.len()).all(|i| key(ops, i - 1) <= key(ops, i)) {
         return;
@@ -345,4 +353,6 @@ fn sort(ops: &mut Ops) {
     permute(&mut ops.bytes, &order);
     permute(&mut ops.launch, &order);
     permute(&mut ops.call, &order);
+    permute(&mut ops.correlation, &order);
+    permute(&mut ops.grid, &order);
 }

@@ -6,6 +6,7 @@
 pub mod contents;
 pub mod db;
 pub mod gpu_work;
+pub mod host;
 pub mod launches;
 pub mod metadata;
 pub mod payload;
@@ -25,6 +26,7 @@ use self::launches::LaunchTable;
 use self::metadata::Metadata;
 use self::ranges::{CallIndex, Found, ProcessRanges, Wanted};
 use crate::classify::Classifier;
+use crate::model::host::Host;
 use crate::model::{Class, NameId, Names, Ops, RankSource, RankTrace};
 use crate::report::{Capture, Input};
 use crate::warning::Warning;
@@ -37,6 +39,8 @@ pub struct Options<'a> {
     pub step: Option<&'a Regex>,
     /// Which kernels are communication.
     pub classifier: &'a Classifier,
+    /// Read the host's side too, which the replay needs.
+    pub replay: bool,
 }
 
 /// What a trace says about its own rank number, by source.
@@ -110,6 +114,12 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
         tables.insert(process, LaunchTable::for_correlations(devices.iter().copied().flatten()));
     }
     let api_rows = launches::read(&db, &mut tables)?;
+    let hosts = match options.replay {
+        true => host::read(&db, tables.keys().copied(), &mut names)?,
+        false => HashMap::new(),
+    };
+    let hosts: HashMap<u64, Arc<Host>> =
+        hosts.into_iter().map(|(process, host)| (process, Arc::new(host))).collect();
 
     let names = Arc::new(names);
     let report = file_name(path);
@@ -123,12 +133,20 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
         let Some(table) = tables.get(&key.process) else { continue };
         let ops = device.finish(
             table,
-            |id| kernels.get(id as usize).copied().unwrap_or((NameId::NONE, Class::Compute)),
+            |id| {
+                kernels.get(id as usize).copied().unwrap_or((
+                    NameId::NONE,
+                    Class::Compute,
+                    NameId::NONE,
+                ))
+            },
             |launch| calls.open_at(launch.thread, launch.start),
             &mut odd,
         );
         let names = (Arc::clone(&names), Arc::clone(&families));
-        candidates.push(candidate(*key, &meta, ranges, (index, &report), ops, names));
+        let mut found = candidate(*key, &meta, ranges, (index, &report), ops, names);
+        found.trace.host = hosts.get(&key.process).cloned();
+        candidates.push(found);
     }
     let input = describe(&db, &meta, work.rows, &found, api_rows);
     let warnings = warnings(&report, &meta, &odd, &found);
@@ -185,6 +203,7 @@ fn candidate(
             .iter()
             .chain(&ranges.gpu_operations)
             .any(|call| call.comm.is_some()),
+        host: None,
         names,
         families,
     };
@@ -213,26 +232,29 @@ fn no_gpu_work(path: &Path, before_capture: u64) -> Error {
     )
 }
 
-/// Name and class of each distinct kernel, and the library of those that communicate.
+/// Name, class and grid of each distinct kernel, and the library of those that communicate.
 fn kernel_classes(
     kernels: &[KernelNames],
     found: &Found,
     names: &mut Names,
     classifier: &Classifier,
-) -> (Vec<(NameId, Class)>, HashMap<NameId, &'static str>) {
+) -> (Vec<(NameId, Class, NameId)>, HashMap<NameId, &'static str>) {
     let mut families = HashMap::new();
     let mut class_of = |kernel: &KernelNames| {
         let string = |id: Option<i64>| id.and_then(|id| found.strings.get(&id)).copied();
         let short = string(kernel.short).or(string(kernel.demangled));
         let name = short.unwrap_or_else(|| names.intern("(kernel without a name)"));
         let demangled = string(kernel.demangled).map_or("", |id| names.get(id));
-        match classifier.kernel(names.get(name), demangled) {
-            Some(family) => {
-                families.insert(name, family.label());
-                (name, Class::Comm)
-            }
-            None => (name, Class::Compute),
+        let family = classifier.kernel(names.get(name), demangled);
+        if let Some(family) = family {
+            families.insert(name, family.label());
         }
+        let class = if family.is_some() { Class::Comm } else { Class::Compute };
+        let grid = match kernel.grid {
+            [Some(x), Some(y), Some(z)] => names.intern(&format!("{x}x{y}x{z}")),
+            _ => NameId::NONE,
+        };
+        (name, class, grid)
     };
     let kernels = kernels.iter().map(&mut class_of).collect();
     (kernels, families)
