@@ -12,8 +12,7 @@
 
 use std::collections::HashMap;
 
-use super::build::Draft;
-use super::graph::{Moment, Reason};
+use super::graph::{Draft, Moment, Reason};
 use super::layout::Layout;
 use crate::collectives::analyse::Across;
 use crate::collectives::events::Event;
@@ -72,12 +71,13 @@ fn members(
     events: &[Vec<Event>],
     across: &Across,
 ) -> Option<Vec<Member>> {
-    let (first, _) = *one.found.members.first()?;
+    let first = one.found.members.first()?.rank.0;
     one.found
         .members
         .iter()
-        .map(|&(rank, e)| {
-            let event = events.get(rank)?.get(e)?;
+        .map(|member| {
+            let rank = member.rank.0;
+            let event = events.get(rank)?.get(member.event)?;
             let clock = across.clocks.get(rank)?;
             let op = operation(&traces[rank].ops, event)?;
             clock.comparable(&across.clocks[first]).then(|| Member {

@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, HashMap};
 use super::across;
 use super::deeds::{self, Deed, Deeds, Usual};
 use super::events::Completions;
-use super::graph::{Edge, Graph, Moment, Reason};
+use super::graph::{Draft, Graph, Moment, Reason};
 use super::latency::{self, Latency};
 use super::layout::{Layout, Process};
 use super::queue::{self, Launched};
@@ -30,31 +30,6 @@ pub struct Built {
     pub met: Vec<HashMap<usize, across::Met>>,
     /// True if operations of one launch (a CUDA graph) are ordered by their times only.
     pub by_time: bool,
-}
-
-/// Edges and observed times while they are gathered.
-#[derive(Debug, Default)]
-pub struct Draft {
-    /// Time of each moment on the common clock.
-    pub observed: Vec<Ns>,
-    /// Edges in any order.
-    pub edges: Vec<Edge>,
-}
-
-impl Draft {
-    /// Adds an edge.
-    pub fn edge(&mut self, from: Moment, to: Moment, reason: Reason, latency: Ns) {
-        self.edges.push(Edge { to, from, reason, latency });
-    }
-
-    /// Adds a moment that is as late as the latest of these.
-    pub fn mark(&mut self, after: &[(Moment, Reason)]) -> Moment {
-        let mark = self.observed.len() as Moment;
-        let times = after.iter().map(|(from, _)| self.observed[*from as usize]);
-        self.observed.push(times.max().unwrap_or(0));
-        after.iter().for_each(|&(from, reason)| self.edge(from, mark, reason, 0));
-        mark
-    }
 }
 
 /// Builds the graph of a run. `events` are the communication of each rank.

@@ -79,6 +79,31 @@ pub struct Edge {
     pub latency: Ns,
 }
 
+/// Edges and observed times while they are gathered.
+#[derive(Debug, Default)]
+pub struct Draft {
+    /// Time of each moment on the common clock.
+    pub observed: Vec<Ns>,
+    /// Edges in any order.
+    pub edges: Vec<Edge>,
+}
+
+impl Draft {
+    /// Adds an edge.
+    pub fn edge(&mut self, from: Moment, to: Moment, reason: Reason, latency: Ns) {
+        self.edges.push(Edge { to, from, reason, latency });
+    }
+
+    /// Adds a moment that is as late as the latest of these.
+    pub fn mark(&mut self, after: &[(Moment, Reason)]) -> Moment {
+        let mark = self.observed.len() as Moment;
+        let times = after.iter().map(|(from, _)| self.observed[*from as usize]);
+        self.observed.push(times.max().unwrap_or(0));
+        after.iter().for_each(|&(from, reason)| self.edge(from, mark, reason, 0));
+        mark
+    }
+}
+
 /// The graph of a run.
 #[derive(Debug, Default)]
 pub struct Graph {

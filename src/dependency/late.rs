@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Model;
 use super::graph::Reason;
+use super::model::Model;
 use crate::model::{Class, Ns};
 
 /// Takes off what ranks do beyond the median one; false where there is nothing to compare.

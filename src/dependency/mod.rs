@@ -12,30 +12,24 @@ pub mod graph;
 pub mod late;
 pub mod latency;
 pub mod layout;
+pub mod model;
 pub mod path;
 pub mod queue;
 pub mod replay;
 pub mod steps;
+pub mod view;
 pub mod what_if;
-
-#[cfg(test)]
-mod tests;
-
-use std::collections::BTreeSet;
 
 use rayon::prelude::*;
 
-use self::build::Built;
-use self::graph::{Moment, Reason};
-use self::layout::{Owner, Process};
+use self::model::Model;
 use self::path::Floors;
 use self::replay::{Lags, replay};
-use self::steps::{Bounds, RunSpan};
+use self::steps::RunSpan;
+use self::view::{CriticalPath, Replay, WhatIf};
 use crate::collectives::analyse::Across;
 use crate::collectives::events::Event;
-use crate::model::host::SyncKind;
-use crate::model::{Class, Ns, RankTrace};
-use crate::report::dependency::{CriticalPath, Replay, WhatIf};
+use crate::model::RankTrace;
 use crate::warning::Warning;
 
 /// What the dependencies of a run say.
@@ -56,69 +50,6 @@ impl Outcome {
     pub fn none(reason: impl Into<String>) -> Outcome {
         let replay = Replay { reason: Some(reason.into()), ..Replay::default() };
         Outcome { replay, ..Outcome::default() }
-    }
-}
-
-/// A run with its graph: what paths and scenarios read.
-#[derive(Debug)]
-pub struct Model<'a> {
-    /// The ranks.
-    pub traces: &'a [RankTrace],
-    /// Their processes.
-    pub processes: Vec<Process<'a>>,
-    /// The communication of each rank.
-    pub events: &'a [Vec<Event>],
-    /// Matched collectives.
-    pub across: &'a Across,
-    /// The steps of the run.
-    pub steps: &'a [RunSpan],
-    /// The graph.
-    pub built: Built,
-    /// Where the steps begin and end in it.
-    pub bounds: Bounds,
-}
-
-impl<'a> Model<'a> {
-    /// Builds the graph of a run.
-    ///
-    /// # Errors
-    /// Why the run has none.
-    pub fn new(
-        traces: &'a [RankTrace],
-        events: &'a [Vec<Event>],
-        steps: &'a [RunSpan],
-        across: &'a Across,
-    ) -> Result<Model<'a>, String> {
-        let processes = layout::processes(traces).ok_or("the host's calls were not read")?;
-        if let Some(reason) = refusal(traces, &processes) {
-            return Err(reason);
-        }
-        let built = build::build(traces, &processes, events, across);
-        let ops: Vec<_> = traces.iter().map(|trace| &trace.ops).collect();
-        let bounds = Bounds::new(steps, &ops, &built.layout);
-        Ok(Model { traces, processes, events, across, steps, built, bounds })
-    }
-
-    /// The rank that a moment belongs to; `None` for marks between things.
-    pub fn rank_of(&self, moment: Moment) -> Option<usize> {
-        match self.built.layout.owner(moment) {
-            Owner::Op(rank, _) => Some(rank),
-            Owner::Call(process, _) => self.processes[process].ranks.first().copied(),
-            Owner::Mark => None,
-        }
-    }
-
-    /// The edge whose time is the work of an operation: its transfer, if it meets other ranks.
-    pub fn work(&self, rank: usize, op: usize) -> Option<usize> {
-        let graph = &self.built.graph;
-        let end = self.built.layout.op_end(rank, op);
-        let of = |reason| graph.edges_for(end, reason).next();
-        of(Reason::Transfer).or_else(|| of(Reason::Work))
-    }
-
-    /// How long a communication kernel takes after those that it waits for have come, ns.
-    pub fn moves(&self, rank: usize, op: usize) -> Ns {
-        self.work(rank, op).map_or(0, |edge| self.built.graph.weight[edge].max(0))
     }
 }
 
@@ -171,36 +102,4 @@ pub fn analyse(
         critical_path,
         warnings,
     }
-}
-
-/// Why the dependencies of these ranks cannot be known.
-fn refusal(traces: &[RankTrace], processes: &[Process<'_>]) -> Option<String> {
-    if traces.iter().any(|trace| trace.ops.class.contains(&Class::Graph)) {
-        return Some(
-            "CUDA graphs were captured as one row each: capture with --cuda-graph-trace=node"
-                .to_owned(),
-        );
-    }
-    let mut gpus = BTreeSet::new();
-    let on_gpu = |t: &RankTrace| t.gpu_uuid.clone().map(|uuid| (t.hostname.clone(), uuid));
-    if traces.iter().filter_map(on_gpu).any(|gpu| !gpus.insert(gpu)) {
-        return Some("ranks share a GPU, which runs them in turns".to_owned());
-    }
-    processes.iter().find_map(|process| {
-        let trace = &traces[*process.ranks.first()?];
-        let host = process.host;
-        let calls = |name: &str| deeds::called(host, &trace.names).any(|f| f.contains(name));
-        let says = |what: &str| Some(format!("{} has no {what}", trace.report));
-        if host.calls.is_empty() {
-            return says("CUDA calls (CUPTI_ACTIVITY_KIND_RUNTIME) with thread and end");
-        }
-        if host.records.is_empty() && calls("EventRecord") {
-            return says("records of CUDA events (CUPTI_ACTIVITY_KIND_CUDA_EVENT), although events were recorded");
-        }
-        let waits = host.syncs.iter().any(|sync| sync.kind == SyncKind::StreamWait);
-        if !waits && calls("StreamWaitEvent") {
-            return says("stream waits (CUPTI_ACTIVITY_KIND_SYNCHRONIZATION), although streams waited for events");
-        }
-        None
-    })
 }

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Model;
 use super::across;
 use super::graph::{Moment, Reason};
 use super::layout::Owner;
+use super::model::Model;
+use super::view::CriticalPath;
 use crate::model::{Class, CommOp, NameId, Ns};
-use crate::report::dependency::CriticalPath;
 
 /// What the time between two moments is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -145,7 +145,7 @@ fn part(model: &Model<'_>, moment: Moment, reason: Reason) -> Part {
     match reason {
         Reason::Work | Reason::Within => match model.built.layout.owner(moment) {
             Owner::Op(rank, op) => match model.traces[rank].ops.class[op] {
-                Class::Compute | Class::Graph => Part::Compute,
+                Class::Compute | Class::Unclassified => Part::Compute,
                 Class::Comm => Part::Transfer,
                 _ => Part::Copy,
             },

@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use super::Model;
 use super::across;
 use super::graph::{NEVER, Reason};
+use super::model::Model;
 use super::path::Floors;
 use super::replay::{Lags, replay};
+use super::view::{Scope, WhatIf};
 use super::{late, steps};
 use crate::collectives::events::Event;
 use crate::model::{Class, CommOp, Ns};
-use crate::report::dependency::{Scope, WhatIf};
 
 /// Scopes of one kind that are looked at, those with most transfer first.
 const MOST_SCOPES: usize = 8;
