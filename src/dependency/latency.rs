@@ -7,7 +7,7 @@ use crate::stats;
 /// Typical delays of one rank, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// From the start of a launching call to the operation's start on a stream that has long been idle.
+    /// From the start of a launching call to the operation's start where the GPU has nothing else to do.
     pub launch: Ns,
     /// From the end of an operation to the start of the next one of its stream, which was launched long before.
     pub stream: Ns,
@@ -22,7 +22,9 @@ pub struct Latency {
 /// ```
 pub fn learn(ops: &Ops) -> Latency {
     let mut last_end: Vec<Option<Ns>> = Vec::new();
-    let mut launches = Vec::new();
+    let mut busy_until = Ns::MIN;
+    let mut idle = Vec::new();
+    let mut shortest = Ns::MAX;
     let mut queued: Vec<(Ns, Ns, Ns)> = Vec::new();
     for i in 0..ops.len() {
         let stream = ops.stream[i] as usize;
@@ -31,14 +33,20 @@ pub fn learn(ops: &Ops) -> Latency {
         }
         let (start, launch) = (ops.start[i], ops.launch[i]);
         if launch != NO_LAUNCH {
-            match last_end[stream] {
-                Some(end) if end > launch => queued.push((launch, end, start)),
-                _ => launches.push(start.saturating_sub(launch).max(0)),
+            let delay = start.saturating_sub(launch).max(0);
+            shortest = shortest.min(delay);
+            // On a busy GPU an operation may wait for an event of another stream.
+            if busy_until <= launch {
+                idle.push(delay);
+            }
+            if let Some(end) = last_end[stream].filter(|&end| end > launch) {
+                queued.push((launch, end, start));
             }
         }
         last_end[stream] = last_end[stream].max(Some(ops.end[i]));
+        busy_until = busy_until.max(ops.end[i]);
     }
-    let launch = stats::median_i64(&launches).unwrap_or(0);
+    let launch = stats::median_i64(&idle).unwrap_or(if shortest == Ns::MAX { 0 } else { shortest });
     let gaps: Vec<Ns> = queued
         .into_iter()
         .filter(|&(called, end, _)| called.saturating_add(launch) <= end)

@@ -189,3 +189,59 @@ pub fn critical_path(model: &Model<'_>, floors: &Floors, step: usize) -> Critica
         by_rank,
     }
 }
+
+#[cfg(test)]
+mod probe {
+    use super::*;
+    #[test]
+    #[ignore]
+    fn probe() {
+        let stem = std::env::var("STEM").unwrap();
+        let paths: Vec<std::path::PathBuf> =
+            (0..2).map(|i| format!("../shared/data/{stem}_{i}.sqlite").into()).collect();
+        let options = crate::run::Options { replay: true, ..Default::default() };
+        let run = crate::run::Run::read(&paths, &options, || ()).unwrap();
+        let traces: Vec<_> = run.ranks.iter().map(|r| r.trace.clone()).collect();
+        let events: Vec<_> = run.ranks.iter().map(|r| r.measured.events.clone()).collect();
+        let ms: Vec<_> = run.ranks.iter().map(|r| &r.measured).collect();
+        let spans = crate::run::run_spans_of(&traces, &ms, &run.steps);
+        let model = Model::new(&traces, &events, &spans, &run.across).unwrap();
+        let floors = Floors::new(&model);
+        let step: usize = std::env::var("STEP").unwrap_or("1".into()).parse().unwrap();
+        let mut by: BTreeMap<(Part, usize), (Ns, usize)> = BTreeMap::new();
+        let pieces = pieces(&model, &floors, step);
+        let begin = pieces.last().unwrap().start;
+        for p in &pieces {
+            let e = by.entry((p.part, p.rank)).or_default();
+            e.0 += p.end - p.start;
+            e.1 += 1;
+            if p.part != Part::Compute && p.end - p.start > 200_000 {
+                println!("{:?} r{} {:.3}..{:.3}", p.part, p.rank, (p.start - begin) as f64 / 1e6, (p.end - begin) as f64 / 1e6);
+            }
+        }
+        println!("{by:?}");
+        let graph = &model.built.graph;
+        let mut reasons: BTreeMap<(Reason, bool), (usize, Ns)> = BTreeMap::new();
+        for m in 0..graph.observed.len() as u32 {
+            for e in graph.edges(m) {
+                let is = graph.cause(m) == Some(e);
+                let r = reasons.entry((graph.reason[e], is)).or_default();
+                r.0 += 1;
+                r.1 += graph.weight[e];
+            }
+        }
+        for (k, v) in reasons { println!("{k:?} n {} sum {:.3} ms", v.0, v.1 as f64 / 1e6); }
+        let mut big: Vec<(Ns, u32)> = (0..graph.observed.len() as u32).filter_map(|m| {
+            let c = graph.cause(m)?;
+            (graph.reason[c] == Reason::Launch).then(|| (graph.weight[c], m))
+        }).collect();
+        big.sort();
+        for (w, m) in big.iter().rev().take(8) {
+            if let Owner::Op(r, op) = model.built.layout.owner(*m) {
+                let t = &traces[r];
+                println!("launch {:.3} ms r{r} op {op} {} stream {:?} at {:.3} edges {:?}", *w as f64 / 1e6, t.names.get(t.ops.name[op]), t.ops.stream[op], t.ops.start[op] as f64/1e6,
+                    graph.edges(*m).map(|e| (graph.reason[e], (graph.observed[*m as usize] - graph.observed[graph.from[e] as usize]) as f64/1e6)).collect::<Vec<_>>());
+            }
+        }
+    }
+}
