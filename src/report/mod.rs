@@ -195,6 +195,8 @@ mod tests {
         });
         report.warnings = vec![Warning::new("code", "message \u{202e} \u{1b}[31m")];
         report.findings = vec![Finding {
+            gain_ns: None,
+            cost_ns: None,
             id: "straggler".into(),
             severity: crate::warning::Severity::Medium,
             title: "late".into(),

@@ -216,18 +216,6 @@ fn pair_steps(traces: &[RankTrace], measured: &[Measured]) -> Pairing {
     Pairing::new(&ranks)
 }
 
-#[cfg(test)]
-pub(crate) fn run_spans_of(traces: &[RankTrace], measured: &[&Measured], steps: &RunSteps) -> Vec<RunSpan> {
-    let span = |(step, members): (&RunStep, &Vec<usize>)| {
-        let windows = measured.iter().zip(members).map(|(rank, &at)| {
-            rank.steps.get(at).and_then(|step| step.window.as_ref().ok().copied())
-        });
-        Some(RunSpan { index: step.index, counted: step.counted, step_ns: step.values.int(Metric::StepNs)?,
-            slowest: traces.iter().position(|t| Some(t.rank) == step.slowest_rank)?, windows: windows.collect::<Option<_>>()? })
-    };
-    steps.steps.iter().zip(&steps.members).filter_map(span).collect()
-}
-
 /// The steps of the run with their window on each rank.
 fn run_spans(traces: &[RankTrace], measured: &[Measured], steps: &RunSteps) -> Vec<RunSpan> {
     let span = |(step, members): (&RunStep, &Vec<usize>)| {
