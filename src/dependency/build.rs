@@ -3,7 +3,7 @@
 use std::collections::{BinaryHeap, HashMap};
 
 use super::across;
-use super::deeds::{self, Deed, Deeds, Usual};
+use super::deeds::{self, Deed, Deeds, Quick};
 use super::events::Completions;
 use super::graph::{Draft, Graph, Moment, Reason};
 use super::latency::{self, Latency};
@@ -110,7 +110,7 @@ struct Walk<'a, 'd> {
     deeds: &'a Deeds,
     /// Index of the process.
     p: usize,
-    usual: Usual,
+    quick: Quick,
     latency: HashMap<usize, Latency>,
     threads: Vec<Option<Last>>,
     /// What each stream holds last: what is launched next starts after it.
@@ -140,7 +140,7 @@ impl<'a, 'd> Walk<'a, 'd> {
             process,
             deeds,
             p,
-            usual: Usual::learn(deeds, host),
+            quick: Quick::learn(deeds, host),
             latency,
             threads: vec![None; host.threads.len()],
             tails: HashMap::new(),
@@ -204,11 +204,9 @@ impl<'a, 'd> Walk<'a, 'd> {
         let several =
             self.deeds.of(&kept).iter().filter(|deed| matches!(deed, Deed::Op(..))).count() > 1;
         let mut ended = None;
-        let mut launches = false;
         for deed in self.deeds.of(&kept) {
             match *deed {
                 Deed::Op(rank, op) => {
-                    launches = true;
                     let ops = &self.traces[rank].ops;
                     let at = self.layout.op_start(rank, op);
                     let latency = self.latency[&rank];
@@ -263,11 +261,9 @@ impl<'a, 'd> Walk<'a, 'd> {
                 }
             }
         }
-        let usual = match launches && waits.is_empty() {
-            true => self.usual.launch(host, kept.call),
-            false => self.usual.sync(host, kept.call),
-        };
-        self.draft.edge(start, returned, Reason::Call, usual);
+        // A call that waits takes what it waits for, and next to nothing where that is done.
+        let takes = if waits.is_empty() { self.quick.of(host, kept.call) } else { 0 };
+        self.draft.edge(start, returned, Reason::Call, takes);
         waits.sort_unstable();
         waits.dedup();
         for wait in waits {
@@ -314,7 +310,7 @@ impl<'a, 'd> Walk<'a, 'd> {
                         op_start: self.traces[rank].ops.start[op],
                         returned,
                         took: returned.saturating_sub(start),
-                        quick: self.usual.launch(host, call),
+                        quick: self.quick.of(host, call),
                     }
                 })
                 .collect();

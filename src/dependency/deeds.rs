@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::layout::Process;
 use crate::model::host::{Host, SyncKind};
 use crate::model::op::NO_LAUNCH;
-use crate::model::{Names, Ns, RankTrace};
+use crate::model::{NameId, Names, Ns, RankTrace};
 
 /// One thing that a call did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,40 +148,27 @@ fn launched_before(deeds: &mut Deeds, traces: &[RankTrace]) {
     deeds.unlaunched = placed;
 }
 
-/// How long calls of each function take that wait for nothing, ns, by name.
+/// How long a quick launch of each function takes, ns, by name: the lower quartile of its calls.
 #[derive(Debug, Default)]
-pub struct Usual {
-    /// A quick launch: the lower quartile.
-    quick: HashMap<u32, Ns>,
-    /// A synchronisation that finds all done: the shortest.
-    shortest: HashMap<u32, Ns>,
-}
+pub struct Quick(HashMap<NameId, Ns>);
 
-impl Usual {
-    /// Learns them from the kept calls of a process.
-    pub fn learn(deeds: &Deeds, host: &Host) -> Usual {
-        let mut by_name: HashMap<u32, Vec<i64>> = HashMap::new();
+impl Quick {
+    /// Learns it from the kept calls of a process.
+    pub fn learn(deeds: &Deeds, host: &Host) -> Quick {
+        let mut by_name: HashMap<NameId, Vec<i64>> = HashMap::new();
         for kept in &deeds.kept {
             let took = host.calls.end[kept.call].saturating_sub(host.calls.start[kept.call]);
-            by_name.entry(host.calls.name[kept.call].0).or_default().push(took);
+            by_name.entry(host.calls.name[kept.call]).or_default().push(took);
         }
-        let quantile = |q: f64| {
-            let of = |(&name, list): (&u32, &Vec<i64>)| {
-                Some((name, crate::stats::quantile_i64(list, q)?))
-            };
-            by_name.iter().filter_map(of).collect()
+        let quartile = |(name, list): (NameId, Vec<i64>)| {
+            Some((name, crate::stats::quantile_i64(&list, 0.25)?))
         };
-        Usual { quick: quantile(0.25), shortest: quantile(0.0) }
+        Quick(by_name.into_iter().filter_map(quartile).collect())
     }
 
-    /// What a launch of this function takes.
-    pub fn launch(&self, host: &Host, call: usize) -> Ns {
-        self.quick.get(&host.calls.name[call].0).copied().unwrap_or(0)
-    }
-
-    /// What a call of this function takes that waits for nothing.
-    pub fn sync(&self, host: &Host, call: usize) -> Ns {
-        self.shortest.get(&host.calls.name[call].0).copied().unwrap_or(0)
+    /// What a launch by this call takes where nothing blocks it.
+    pub fn of(&self, host: &Host, call: usize) -> Ns {
+        self.0.get(&host.calls.name[call]).copied().unwrap_or(0)
     }
 }
 

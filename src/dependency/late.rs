@@ -65,7 +65,9 @@ fn kernels(model: &Model<'_>, weights: &mut [Ns]) {
                 let (Some(key), Some(edge)) = (keys[op], model.work(rank, op)) else { continue };
                 let by_rank = spent.entry(key).or_default();
                 match by_rank.last_mut() {
-                    Some((last, total)) if *last == rank => *total += weights[edge],
+                    Some((last, total)) if *last == rank => {
+                        *total = total.saturating_add(weights[edge])
+                    }
                     _ => by_rank.push((rank, weights[edge])),
                 }
             }
@@ -117,7 +119,9 @@ fn hosts(model: &Model<'_>, weights: &mut [Ns]) {
     for by_process in of.values().filter(|by_process| by_process.len() > 1) {
         let spent: Vec<Ns> = by_process
             .values()
-            .map(|edges| edges.iter().map(|&edge| weights[edge].max(0)).sum())
+            .map(|edges| {
+                edges.iter().fold(0, |sum: Ns, &edge| sum.saturating_add(weights[edge].max(0)))
+            })
             .collect();
         let allowed = lower_median(spent.clone(), spent.len());
         for (edges, total) in by_process.values().zip(spent) {

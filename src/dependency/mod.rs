@@ -20,6 +20,9 @@ pub mod steps;
 pub mod view;
 pub mod what_if;
 
+#[cfg(test)]
+mod tests;
+
 use rayon::prelude::*;
 
 use self::model::Model;
@@ -80,8 +83,8 @@ pub fn analyse(
         .map(|step| path::critical_path(&model, &floors, step))
         .collect();
     let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
-    let lag: i64 = critical_path.iter().map(|path| path.lag_ns).sum();
-    let total: i64 = steps.iter().map(|step| step.step_ns).sum();
+    let lag: f64 = critical_path.iter().map(|path| path.lag_ns as f64).sum();
+    let total: f64 = steps.iter().map(|step| step.step_ns as f64).sum();
     let edges = graph.from.len() as u64;
     let mut warnings = Vec::new();
     if model.built.by_time {
@@ -95,7 +98,7 @@ pub fn analyse(
             worst_error,
             edges,
             violated: share(graph.violated as f64, edges as f64),
-            lag_share: share(lag as f64, total as f64),
+            lag_share: share(lag, total),
             reason: None,
         },
         what_if: what_if::predict(&model, &floors),

@@ -12,6 +12,9 @@ use crate::collectives::events::Event;
 use crate::model::host::SyncKind;
 use crate::model::{Ns, RankTrace};
 
+/// Operations and host calls that a graph holds, at most: its edges are numbered in 32 bits.
+const MOST: usize = 1 << 28;
+
 /// A run with its graph: what paths and scenarios read.
 #[derive(Debug)]
 pub struct Model<'a> {
@@ -45,6 +48,13 @@ impl<'a> Model<'a> {
         let processes = layout::processes(traces).ok_or("the host's calls were not read")?;
         if let Some(reason) = refusal(traces, &processes) {
             return Err(reason);
+        }
+        let moments: usize = traces.iter().map(|trace| trace.ops.len()).sum::<usize>()
+            + processes.iter().map(|process| process.host.calls.len()).sum::<usize>();
+        if moments > MOST {
+            return Err(format!(
+                "the capture holds more than {MOST} operations and calls: look at fewer steps or ranks"
+            ));
         }
         let built = build::build(traces, &processes, events, across);
         let ops: Vec<_> = traces.iter().map(|trace| &trace.ops).collect();

@@ -165,13 +165,14 @@ pub fn critical_path(model: &Model<'_>, floors: &Floors, step: usize) -> Critica
     let mut parts: BTreeMap<Part, Ns> = BTreeMap::new();
     let mut by_rank: BTreeMap<u32, Ns> = BTreeMap::new();
     for piece in pieces(model, floors, step) {
-        let ns = piece.end - piece.start;
+        let ns = piece.end.saturating_sub(piece.start);
         *parts.entry(piece.part).or_default() += ns;
         *by_rank.entry(model.traces[piece.rank].rank).or_default() += ns;
     }
     let run = &model.steps[step];
     let slowest = model.traces[run.slowest].rank;
-    let rest = run.step_ns - parts.values().sum::<Ns>();
+    let known = parts.values().fold(0, |sum: Ns, &ns| sum.saturating_add(ns));
+    let rest = run.step_ns.saturating_sub(known);
     *parts.entry(Part::Lag).or_default() += rest;
     *by_rank.entry(slowest).or_default() += rest;
     let of = |part| parts.get(&part).copied().unwrap_or(0);

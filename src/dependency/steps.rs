@@ -84,7 +84,7 @@ fn bound(at: Ns, rank: usize, ops: &Ops, by_end: &[(Ns, u32)], layout: &Layout) 
     let started = first.checked_sub(1).map(|i| (ops.start[i], i));
     match (ended, started) {
         (Some((end, op)), started) if started.is_none_or(|(start, _)| start <= end) => {
-            Bound { moment: layout.op_end(rank, op as usize), offset: at - end }
+            Bound { moment: layout.op_end(rank, op as usize), offset: at.saturating_sub(end) }
         }
         (_, Some((start, op))) => {
             Bound { moment: layout.op_start(rank, op), offset: at.saturating_sub(start) }

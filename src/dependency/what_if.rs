@@ -47,7 +47,7 @@ pub fn predict(model: &Model<'_>, floors: &Floors) -> Vec<WhatIf> {
                 steps::median(model.steps, &times)
             };
             let (ns, other) = (step(Lags::OfCause)?, step(Lags::Stay)?);
-            let gain = now - ns;
+            let gain = now.saturating_sub(ns);
             Some(WhatIf {
                 id: scenario.id.to_owned(),
                 scope: scenario.scope.clone(),
@@ -127,7 +127,7 @@ fn twice_as_fast(model: &Model<'_>, floors: &Floors, weights: &mut [Ns]) -> bool
     each_op(model, |rank, op| {
         let is_comm = model.traces[rank].ops.class[op] == Class::Comm;
         let Some(edge) = model.work(rank, op).filter(|_| is_comm) else { return false };
-        weights[edge] -= floors.transfer(model, rank, op) / 2;
+        weights[edge] = weights[edge].saturating_sub(floors.transfer(model, rank, op) / 2);
         true
     })
 }
@@ -218,7 +218,7 @@ fn free_by<'a, K: Ord + Copy + Sync + 'a>(
                 continue;
             };
             let (total, ops) = by_key.entry(key).or_default();
-            *total += model.moves(rank, op);
+            *total = total.saturating_add(model.moves(rank, op));
             ops.push((rank, op));
         }
     }
