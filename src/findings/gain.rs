@@ -2,21 +2,28 @@
 
 use super::draft::{ms, percent, period, severity};
 use crate::model::Metric;
-use crate::report::{Report, WhatIf};
+use crate::report::Report;
 use crate::warning::Finding;
 
-/// Which scenario removes the cause of which finding.
-const REMOVES: [(&str, &str); 9] = [
-    ("straggler", "nobody-late"),
-    ("arrival-jitter", "nobody-late"),
-    ("compute-imbalance", "nobody-late"),
-    ("exposed-communication", "no-communication"),
-    ("dtod-copies", "dtod-copies-free"),
-    ("htod-copies", "copies-free"),
-    ("dtoh-copies", "copies-free"),
-    ("other-copies", "copies-free"),
-    ("idle", "host-never-late"),
+/// Which scenario removes the cause of which finding, and how it is said.
+const REMOVES: [(&str, &str, &str); 14] = [
+    ("straggler", "nobody-late", EVEN),
+    ("arrival-jitter", "nobody-late", EVEN),
+    ("compute-imbalance", "nobody-late", EVEN),
+    ("exposed-communication", "no-communication", "Without communication"),
+    ("transport-below-topology", "no-communication", FASTER),
+    ("socket-transport", "no-communication", FASTER),
+    ("sockets-despite-rdma", "no-communication", FASTER),
+    ("missing-gdrdma", "no-communication", FASTER),
+    ("degraded-nvlink", "no-communication", FASTER),
+    ("dtod-copies", "dtod-copies-free", "Without these copies"),
+    ("htod-copies", "copies-free", "Without any copies"),
+    ("dtoh-copies", "copies-free", "Without any copies"),
+    ("other-copies", "copies-free", "Without any copies"),
+    ("idle", "host-never-late", "With hosts that are never late"),
 ];
+const EVEN: &str = "With each rank's work as the median rank's";
+const FASTER: &str = "Without communication, the bound of any faster link,";
 
 /// Gains below this share of the step are none: two captures of one program differ by more.
 const NOTHING: f64 = 0.005;
@@ -28,31 +35,23 @@ pub fn weighed(mut finding: Finding, report: &Report) -> Finding {
     };
     let cost = finding.evidence.get("cost_of_step").and_then(serde_json::Value::as_f64);
     finding.cost_ns = cost.map(|share| (share * step).round() as i64);
-    let Some(what) = scenario(&finding.id, report) else { return finding };
+    let removed = REMOVES.iter().find(|(id, ..)| *id == finding.id);
+    let Some(&(_, scenario, with)) = removed else { return finding };
+    let Some(what) = report.what_if.iter().find(|what| what.id == scenario) else {
+        return finding;
+    };
     // Where ranks no longer meet, the slowest of each step can be slower than before: nothing is lost by that.
     let gain = what.gain_ns.max(0);
     let share = gain as f64 / step;
     finding.gain_ns = Some(gain);
     finding.severity = severity(share);
-    let without = if share < NOTHING {
-        format!(
-            "Without it {} would take as long (replayed): something else holds it up.",
-            period(report).a
-        )
+    let period = period(report).a;
+    let then = if share < NOTHING {
+        format!("{with} {period} would take as long: something else holds it up (replayed).")
     } else {
-        format!(
-            "Without it {} would take {}, {} ({}) less (replayed).",
-            period(report).a,
-            ms(what.step_ns as f64),
-            ms(gain as f64),
-            percent(share)
-        )
+        let (then, gain) = (ms(what.step_ns as f64), ms(gain as f64));
+        format!("{with} {period} would take {then}, {gain} ({}) less (replayed).", percent(share))
     };
-    finding.title = format!("{} {without}", finding.title);
+    finding.title = format!("{} {then}", finding.title);
     finding
-}
-
-fn scenario<'a>(finding: &str, report: &'a Report) -> Option<&'a WhatIf> {
-    let (_, id) = REMOVES.iter().find(|(removed, _)| *removed == finding)?;
-    report.what_if.iter().find(|what| what.id == *id)
 }
