@@ -12,9 +12,8 @@ pub fn of(run: &Run) -> Report {
     let facts = build::facts(run);
     let of_transport =
         facts.as_ref().map_or_else(Vec::new, |facts| transport_findings(facts, &report));
-    let mut findings: Vec<Finding> =
-        of_transport.into_iter().chain(findings::find(&report)).collect();
-    findings::sort(&mut findings);
+    let found: Vec<Finding> = of_transport.into_iter().chain(findings::find(&report)).collect();
+    let findings = findings::weighed(found, &report);
     Report { findings, ..report }
 }
 

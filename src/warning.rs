@@ -65,6 +65,12 @@ pub struct Finding {
     pub severity: Severity,
     /// One sentence with the numbers in it.
     pub title: String,
+    /// What a step would be shorter by without its cause, predicted, ns; `None` where nothing predicts it.
+    #[serde(default)]
+    pub gain_ns: Option<i64>,
+    /// The exposed time of a step that it stands for at most, ns; `None` where it stands for none.
+    #[serde(default)]
+    pub cost_ns: Option<i64>,
     /// The measured facts behind it, by name; names end in their unit.
     pub evidence: Map<String, Value>,
     /// What to try, as a sentence.

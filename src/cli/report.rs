@@ -169,6 +169,12 @@ pub struct ReportArgs {
     /// Output of `nvidia-smi topo -m` on the run's machine: which transport would be possible
     #[arg(long, value_name = "FILE")]
     pub topo: Option<PathBuf>,
+    /// Print what changes would gain: no communication, nobody late, copies free, ... (JSON has it in any case)
+    #[arg(long, conflicts_with = "no_replay")]
+    pub what_if: bool,
+    /// Leave out the replay: no critical path, no predicted gains, less time and memory
+    #[arg(long)]
+    pub no_replay: bool,
     /// How steps and ranks are found.
     #[command(flatten)]
     pub steps: StepArgs,
@@ -208,7 +214,14 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     args.output.spare(found.files.all())?;
     let OneRun { files: Files { reports: paths, inspector, nccl_logs, topology }, unusable } =
         found;
-    let options = Options { nccl_logs, topology, inspector, ..args.steps.options() };
+    let options = Options {
+        nccl_logs,
+        topology,
+        inspector,
+        replay: !args.no_replay,
+        what_if: args.what_if,
+        ..args.steps.options()
+    };
     let mut run = args.steps.in_pool(|| {
         let progress = Progress::new(paths.len() as u64, "reading reports", args.output.quiet);
         Run::read(&paths, &options, || progress.tick())

@@ -683,6 +683,8 @@ fn expectation_failed(failed: &Expectation) -> Finding {
         ""
     };
     Finding {
+        gain_ns: None,
+        cost_ns: None,
         id: "expectation-failed".to_owned(),
         severity: Severity::Medium,
         title: format!("{}: {} does not show what it should do.", failed.variant, failed.option),
@@ -699,6 +701,8 @@ fn power_sgd_without_effect(variant: &Facts, failed: &Expectation) -> Finding {
         _ => "unknown".to_owned(),
     };
     Finding {
+        gain_ns: None,
+        cost_ns: None,
         id: "option-without-effect".to_owned(),
         severity: Severity::High,
         title: format!(
@@ -789,7 +793,7 @@ impl<'a> CopiesBack<'a> {
             .map(|(copies, names)| format!("{copies} a step in {}", whose(names)))
             .collect();
         let compared = format!("{} in {}", self.compared.copies(), self.compared.variant.name);
-        Finding {
+        Finding { gain_ns: None, cost_ns: None,
             id: "hook-brings-copies-back".to_owned(),
             severity: Severity::Medium,
             title: format!(

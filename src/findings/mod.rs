@@ -3,6 +3,7 @@
 mod communication;
 mod copies;
 mod draft;
+mod gain;
 mod shared_gpu;
 mod straggler;
 
@@ -14,7 +15,7 @@ use crate::model::Metric;
 use crate::report::Report;
 use crate::warning::{Finding, Severity};
 
-/// All findings of a report, the most important first.
+/// All findings of a report, not yet weighed.
 pub fn find(report: &Report) -> Vec<Finding> {
     let late = straggler::find(report);
     let mut list = Vec::new();
@@ -38,6 +39,13 @@ pub fn find(report: &Report) -> Vec<Finding> {
         report,
         late.filter(|late| matches!(late.cause, Cause::Idle | Cause::Host)).map(|late| late.rank),
     ));
+    list
+}
+
+/// Weighs findings by what removing their cause would gain, where that is predicted, and puts them in order.
+pub fn weighed(findings: Vec<Finding>, report: &Report) -> Vec<Finding> {
+    let mut list: Vec<Finding> =
+        findings.into_iter().map(|finding| gain::weighed(finding, report)).collect();
     sort(&mut list);
     list
 }
@@ -77,16 +85,18 @@ pub fn weigh_transport(mut finding: Finding, report: &Report) -> Finding {
     finding
 }
 
-/// The order in which findings are printed: severity, then what spoils the measurement, then cost, causes before effects, then name.
+/// The order in which findings are printed: what spoils the measurement, then severity, gain, cost, causes before effects, name.
 pub fn sort(list: &mut [Finding]) {
     let cost = |f: &Finding| f.evidence.get("cost_of_step").and_then(Value::as_f64).unwrap_or(0.0);
+    // Without a prediction nothing is known to be gained: such findings come after those of their severity that have one.
+    let gain = |f: &Finding| f.gain_ns.unwrap_or(-1);
     let spoils = |f: &Finding| ["captured-apart", "shared-gpu"].contains(&f.id.as_str());
     let effect = |f: &Finding| f.id == "exposed-communication";
     list.sort_by(|a, b| {
-        let by_weight = a
-            .severity
-            .cmp(&b.severity)
-            .then(spoils(b).cmp(&spoils(a)))
+        let by_weight = spoils(b)
+            .cmp(&spoils(a))
+            .then(a.severity.cmp(&b.severity))
+            .then(gain(b).cmp(&gain(a)))
             .then(cost(b).total_cmp(&cost(a)));
         by_weight.then(effect(a).cmp(&effect(b))).then_with(|| a.id.cmp(&b.id))
     });

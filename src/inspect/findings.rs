@@ -264,7 +264,7 @@ fn slow_processes(view: &Inspection) -> Vec<Finding> {
             continue;
         }
         let pid = process.pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
-        findings.push(Finding {
+        findings.push(Finding { gain_ns: None, cost_ns: None,
             id: "slow-rank".to_owned(),
             severity: if waited > WAIT_MATTERS * time { Severity::High } else { Severity::Info },
             title: format!(
@@ -315,6 +315,8 @@ fn slow_communicators(view: &Inspection) -> Vec<Finding> {
                 .as_deref()
                 .map_or_else(|| comm.comm_id.clone(), |n| format!("{} ({n})", comm.comm_id));
             let finding = Finding {
+                gain_ns: None,
+                cost_ns: None,
                 id: "slow-communicator".to_owned(),
                 severity: Severity::Medium,
                 title: format!(
@@ -359,6 +361,8 @@ fn slow_stretch(view: &Inspection) -> Option<Finding> {
     let operations: u64 = worst.iter().map(|bin| bin.operations).sum();
     let end = last.start_us.saturating_add(view.timeline.bin_us);
     Some(Finding {
+        gain_ns: None,
+        cost_ns: None,
         id: "slow-stretch".to_owned(),
         severity: Severity::Medium,
         title: format!(

@@ -49,6 +49,9 @@ pub fn numbers(run: &Run) -> Report {
         headline: headline::of(run),
         kernels: kernels.finish(),
         waits,
+        replay: run.dependency.replay.clone(),
+        critical_path: run.dependency.critical_path.clone(),
+        what_if: run.dependency.what_if.clone(),
         inspector: run.inspector.as_ref().map(|merged| merged.view.clone()),
         transport: facts.as_ref().map(|facts| transport(facts, run)),
         findings: Vec::new(),
@@ -73,6 +76,7 @@ fn settings(run: &Run) -> Settings {
         keep_first: run.options.keep_first,
         exclude_outliers: run.options.exclude_outliers,
         comm_regex: run.options.comm_regex.clone(),
+        what_if: run.options.what_if,
     }
 }
 

@@ -20,6 +20,7 @@ pub use crate::analysis::kernels::{Kernel, Kernels};
 pub use crate::analysis::run::{RankStep, RunStep};
 pub use crate::analysis::strip::Strip;
 pub use crate::collectives::groups::{CollectiveGroup, StepWait};
+pub use crate::dependency::view::{CriticalPath, Replay, Scope, WhatIf};
 pub use crate::merge::view::{InspectorMerge, InspectorPair, InspectorRank};
 pub use crate::model::input::{Capture, Input};
 pub use crate::transport::view::Transport;
@@ -51,6 +52,15 @@ pub struct Report {
     pub collectives: Vec<CollectiveGroup>,
     /// How far matched collectives of each step wait: one row for each step and rank.
     pub waits: Vec<StepWait>,
+    /// How far the replay of the run can be trusted, or why there is none.
+    #[serde(default)]
+    pub replay: Replay,
+    /// What held each step of the run up; empty without a replay.
+    #[serde(default)]
+    pub critical_path: Vec<CriticalPath>,
+    /// What changes would gain, the greatest first; empty without a replay.
+    #[serde(default)]
+    pub what_if: Vec<WhatIf>,
     /// What the Inspector logs add; `None` if none were given.
     pub inspector: Option<InspectorMerge>,
     /// How the ranks reach each other; `None` if neither NCCL logs nor a topology were given.
@@ -86,6 +96,9 @@ pub struct Settings {
     pub exclude_outliers: bool,
     /// Additional pattern for communication kernels.
     pub comm_regex: Option<String>,
+    /// Print what changes would gain.
+    #[serde(default)]
+    pub what_if: bool,
 }
 
 /// One rank.
@@ -188,6 +201,8 @@ mod tests {
         });
         report.warnings = vec![Warning::new("code", "message \u{202e} \u{1b}[31m")];
         report.findings = vec![Finding {
+            gain_ns: None,
+            cost_ns: None,
             id: "straggler".into(),
             severity: crate::warning::Severity::Medium,
             title: "late".into(),

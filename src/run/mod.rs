@@ -15,12 +15,14 @@ use std::path::PathBuf;
 use rayon::prelude::*;
 
 use crate::Result;
-use crate::analysis::run::RankStep;
 use crate::analysis::run::{self, RunSteps};
+use crate::analysis::run::{RankStep, RunStep};
 use crate::classify::Family;
 use crate::collectives::analyse::{self, Across};
 use crate::collectives::events::{Event, Launches};
 use crate::collectives::pairing::{Pairing, RankSteps};
+use crate::dependency;
+use crate::dependency::steps::RunSpan;
 use crate::error::Error;
 use crate::ingest::nsys::{Candidate, NsysReport};
 use crate::ingest::{communicators, one_run, ranks};
@@ -56,6 +58,8 @@ pub struct Run {
     pub steps: RunSteps,
     /// Matched collectives and clocks.
     pub across: Across,
+    /// What the dependencies of its moments say.
+    pub dependency: dependency::Outcome,
     /// Kernels paired with records of Inspector; `None` without logs.
     pub inspector: Option<merge::Merged>,
     /// NCCL logs of the run.
@@ -122,6 +126,17 @@ impl Run {
         let own_steps: Vec<&[Step]> = measured.iter().map(|m| m.steps.as_slice()).collect();
         let across = analyse::across(&traces, &events, &own_steps, &pairing);
 
+        let dependency = match options.replay {
+            true => dependency::analyse(
+                &traces,
+                &events,
+                &run_spans(&traces, &measured, &steps),
+                &across,
+            ),
+            false => dependency::Outcome::none("it was not asked for (--no-replay)"),
+        };
+        warnings.extend(dependency.warnings.iter().cloned());
+
         let ranks = traces
             .into_iter()
             .zip(measured)
@@ -140,6 +155,7 @@ impl Run {
             ranks,
             steps,
             across,
+            dependency,
             inspector,
             nccl_logs,
             topology,
@@ -240,6 +256,24 @@ fn kept_steps(steps: &RunSteps, wanted: &[u32], ranks: usize) -> Result<Vec<Vec<
     }
     keep.iter_mut().for_each(|places| places.sort_unstable());
     Ok(keep)
+}
+
+/// The steps of the run with their window on each rank.
+fn run_spans(traces: &[RankTrace], measured: &[Measured], steps: &RunSteps) -> Vec<RunSpan> {
+    let span = |(step, members): (&RunStep, &Vec<usize>)| {
+        let windows = measured.iter().zip(members).map(|(rank, &at)| {
+            rank.steps.get(at).and_then(|step| step.window.as_ref().ok().copied())
+        });
+        let slowest = |trace: &RankTrace| Some(trace.rank) == step.slowest_rank;
+        Some(RunSpan {
+            index: step.index,
+            counted: step.counted,
+            step_ns: step.values.int(Metric::StepNs)?,
+            slowest: traces.iter().position(slowest)?,
+            windows: windows.collect::<Option<_>>()?,
+        })
+    };
+    steps.steps.iter().zip(&steps.members).filter_map(span).collect()
 }
 
 /// What there is of ranges besides those of ranks.

@@ -34,6 +34,10 @@ pub struct Options {
     pub topology: Option<PathBuf>,
     /// NCCL Inspector logs of the run, or folders with them.
     pub inspector: Vec<PathBuf>,
+    /// Read what the host did, replay the run and predict what a change would gain.
+    pub replay: bool,
+    /// Print what changes would gain.
+    pub what_if: bool,
 }
 
 impl Options {

@@ -82,7 +82,7 @@ impl Facts<'_> {
         add_settings(&mut evidence, &culprits);
         if cards.is_empty() {
             evidence.insert("network".to_owned(), json!(first.process.network));
-            return Some(Finding {
+            return Some(Finding { gain_ns: None, cost_ns: None,
                 id: "socket-transport".to_owned(),
                 severity: Severity::Medium,
                 title: "Hosts exchange data through TCP sockets: NCCL found no InfiniBand or RoCE device.".to_owned(),
@@ -100,6 +100,8 @@ impl Facts<'_> {
                 .to_owned(),
         };
         Some(Finding {
+            gain_ns: None,
+            cost_ns: None,
             id: "sockets-despite-rdma".to_owned(),
             severity: Severity::High,
             title: format!(
@@ -157,6 +159,8 @@ impl Facts<'_> {
             None => "Load nvidia-peermem (or use a kernel with DMA-BUF) on every host, and check that PCIe ACS is off.".to_owned(),
         };
         Some(Finding {
+            gain_ns: None,
+            cost_ns: None,
             id: "missing-gdrdma".to_owned(),
             severity: if too_far { Severity::Info } else { Severity::Medium },
             title: format!(
@@ -209,6 +213,8 @@ impl Facts<'_> {
         evidence.insert("used".to_owned(), used.iter().take(LISTED).map(row).collect());
         not_listed(&mut evidence, used.len());
         Some(Finding {
+            gain_ns: None,
+            cost_ns: None,
             id: "distant-network-card".to_owned(),
             severity: Severity::Medium,
             title: "GPUs use a network card across a host bridge although another card is nearer."
@@ -257,7 +263,7 @@ impl Facts<'_> {
         evidence.insert("pairs".to_owned(), json!(pairs.iter().take(LISTED).collect::<Vec<_>>()));
         not_listed(&mut evidence, pairs.len());
         evidence.insert("full_links".to_owned(), json!(most));
-        Some(Finding {
+        Some(Finding { gain_ns: None, cost_ns: None,
             id: "degraded-nvlink".to_owned(),
             severity: Severity::High,
             title: format!("NVLinks are missing at {who}: NV{least} where other pairs of this machine have NV{most}."),
@@ -294,7 +300,7 @@ impl Facts<'_> {
                     json!(ranks.iter().take(LISTED).collect::<Vec<_>>()),
                 );
             }
-            out.push(Finding {
+            out.push(Finding { gain_ns: None, cost_ns: None,
                 id: "channel-count-differs".to_owned(),
                 severity: Severity::Medium,
                 title: format!("Ranks of one communicator have different numbers of channels: {}.", units::listed(&counts, LISTED)),
@@ -386,6 +392,8 @@ fn below_topology(
         Severity::Medium
     };
     Finding {
+        gain_ns: None,
+        cost_ns: None,
         id: "transport-below-topology".to_owned(),
         severity,
         title: format!(

@@ -56,6 +56,9 @@ pub const TABLES: &[Table] = &[
             "globalPid",
             "demangledName",
             "shortName",
+            "gridX",
+            "gridY",
+            "gridZ",
             "graphNodeId",
         ],
     ),
@@ -94,7 +97,23 @@ pub const TABLES: &[Table] = &[
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
         &["start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"],
     ),
-    table("CUPTI_ACTIVITY_KIND_RUNTIME", &["start", "correlationId", "globalTid", "nameId"]),
+    table("CUPTI_ACTIVITY_KIND_RUNTIME", &["start", "end", "correlationId", "globalTid", "nameId"]),
+    table(
+        "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+        &["globalPid", "contextId", "streamId", "correlationId", "eventId", "eventSyncId"],
+    ),
+    table(
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+        &[
+            "globalPid",
+            "contextId",
+            "streamId",
+            "correlationId",
+            "syncType",
+            "eventId",
+            "eventSyncId",
+        ],
+    ),
     table(
         "NVTX_EVENTS",
         &[

@@ -1,6 +1,7 @@
 //! From a finished report to what is printed of it: sentences, tables and pictures, still without a format.
 
 mod csv;
+mod dependency;
 pub(in crate::render) mod figures;
 mod headline;
 mod inspector;
@@ -71,6 +72,7 @@ fn document(report: &Report) -> Document {
         ("Ranks", vec![Some(Block::Table(tables::ranks(report, scale)))]),
         (headline::noun(report).heading, steps),
         ("Who waits for whom", waits),
+        ("Why a step takes as long as it does", dependency::blocks(report, scale)),
         ("Collectives", collectives),
         ("Transport", report.transport.iter().flat_map(transport::blocks).map(Some).collect()),
         ("Kernels", kernels),
