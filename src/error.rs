@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::text;
+use crate::{redact, text};
 
 /// What went wrong, as far as the exit status is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,17 +35,17 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// The command line is wrong.
     pub fn usage(fact: impl Into<String>) -> Self {
-        Self { kind: Kind::Usage, path: None, fact: fact.into(), hint: None }
+        Self { kind: Kind::Usage, path: None, fact: shown(fact), hint: None }
     }
 
     /// The file at `path` cannot be used.
     pub fn input(path: &Path, fact: impl Into<String>) -> Self {
-        Self { kind: Kind::Input, path: Some(path.to_owned()), fact: fact.into(), hint: None }
+        Self { kind: Kind::Input, path: Some(path.to_owned()), fact: shown(fact), hint: None }
     }
 
     /// The inputs together cannot be used, and no single file is to blame.
     pub fn inputs(fact: impl Into<String>) -> Self {
-        Self { kind: Kind::Input, path: None, fact: fact.into(), hint: None }
+        Self { kind: Kind::Input, path: None, fact: shown(fact), hint: None }
     }
 
     /// The inputs together cannot be used; a single one is named.
@@ -58,13 +58,13 @@ impl Error {
 
     /// The file at `path` cannot be written.
     pub fn output(path: &Path, fact: impl Into<String>) -> Self {
-        Self { kind: Kind::Output, path: Some(path.to_owned()), fact: fact.into(), hint: None }
+        Self { kind: Kind::Output, path: Some(path.to_owned()), fact: shown(fact), hint: None }
     }
 
     /// Adds the next step.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(shown(hint));
         self
     }
 
@@ -86,4 +86,9 @@ impl Error {
             None => text::printable(&self.fact).into_owned(),
         }
     }
+}
+
+/// What an error says may quote a file.
+fn shown(text: impl Into<String>) -> String {
+    redact::owned(text.into())
 }

@@ -151,19 +151,44 @@ fn fixed(value: f64, decimals: usize) -> String {
     if value > 0.0 { format!("<{smallest}") } else { format!(">-{smallest}") }
 }
 
-/// Ranks in order, as `0-7` or `0, 2-3`.
+/// Runs of ranks that are listed one by one.
+const RUNS_NAMED: usize = 8;
+
+/// Ranks in order, as `0-7` or `0, 2-3`; of many runs the first few and how many ranks there are:
+/// `0, 2, 4, 6, 8, 10, 12, 14 and others (500 in all)`.
 pub fn rank_list(ranks: &[u32]) -> String {
+    let all: std::collections::BTreeSet<u32> = ranks.iter().copied().collect();
     let mut runs: Vec<(u32, u32)> = Vec::new();
-    for &rank in &ranks.iter().copied().collect::<std::collections::BTreeSet<u32>>() {
+    for &rank in &all {
         match runs.last_mut() {
             Some(run) if run.1.checked_add(1) == Some(rank) => run.1 = rank,
             _ => runs.push((rank, rank)),
         }
     }
-    runs.iter()
+    let shown: Vec<String> = runs
+        .iter()
+        .take(RUNS_NAMED)
         .map(|&(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") })
-        .collect::<Vec<_>>()
-        .join(", ")
+        .collect();
+    if runs.len() > shown.len() {
+        format!("{} and others ({} in all)", shown.join(", "), count(all.len() as u64))
+    } else {
+        shown.join(", ")
+    }
+}
+
+/// `rank 3`, `ranks 0-3, 8`.
+pub fn ranks(ranks: &[u32]) -> String {
+    format!("rank{} {}", if ranks.len() == 1 { "" } else { "s" }, rank_list(ranks))
+}
+
+/// The first `most` of a list, and how many more there are: `a, b and 3 more`.
+pub fn listed<S: AsRef<str>>(items: &[S], most: usize) -> String {
+    let shown: Vec<&str> = items.iter().take(most).map(AsRef::as_ref).collect();
+    match items.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {} more", shown.join(", "), count(more as u64)),
+    }
 }
 
 #[cfg(test)]
@@ -256,5 +281,12 @@ mod tests {
         assert_eq!(rank_list(&[7, 0, 2, 3]), "0, 2-3, 7");
         assert_eq!(rank_list(&[u32::MAX]), "4294967295");
         assert_eq!(rank_list(&[]), "");
+        assert_eq!(ranks(&[3]), "rank 3");
+        assert_eq!(ranks(&[8, 0, 1, 2, 3]), "ranks 0-3, 8");
+        assert_eq!(listed(&["a", "b", "c"], 3), "a, b, c");
+        assert_eq!(listed(&["a", "b", "c"], 1), "a and 2 more");
+        assert_eq!(listed::<&str>(&[], 1), "");
+        let even: Vec<u32> = (0..500).map(|i| 2 * i).collect();
+        assert_eq!(ranks(&even), "ranks 0, 2, 4, 6, 8, 10, 12, 14 and others (500 in all)");
     }
 }

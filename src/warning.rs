@@ -1,10 +1,12 @@
 //! Non-fatal facts that every output format carries, and findings that explain the run.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::redact;
+
 /// Something that the reader of the numbers has to know: missing data, a corrected fault, a guess.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Warning {
     /// A stable kebab-case name, e.g. `graph-level-trace`.
     pub code: String,
@@ -19,13 +21,18 @@ pub struct Warning {
 impl Warning {
     /// A warning that is about no single report.
     pub fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), message: message.into(), hint: None, report: None }
+        Self {
+            code: code.to_owned(),
+            message: redact::owned(message.into()),
+            hint: None,
+            report: None,
+        }
     }
 
     /// Adds what to do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(redact::owned(hint.into()));
         self
     }
 
@@ -38,7 +45,7 @@ impl Warning {
 }
 
 /// How much a finding matters. Findings are printed in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// It costs a large part of the step.
@@ -50,7 +57,7 @@ pub enum Severity {
 }
 
 /// An explanation of the run with the evidence that it rests on and what to try.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// A stable kebab-case name, e.g. `straggler`.
     pub id: String,

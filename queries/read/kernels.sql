@@ -11,6 +11,7 @@
 --   globalPid INTEGER process key in the upper 40 bits, as unsigned
 --   shortName INTEGER StringIds.id
 --   demangledName INTEGER StringIds.id
+--   graphNodeId INTEGER of the CUDA graph that the kernel is part of; NULL or 0 outside graphs
 -- Order: none
-SELECT start, "end", deviceId, contextId, streamId, correlationId, globalPid, shortName, demangledName
+SELECT start, "end", deviceId, contextId, streamId, correlationId, globalPid, shortName, demangledName, graphNodeId
 FROM CUPTI_ACTIVITY_KIND_KERNEL

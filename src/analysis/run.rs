@@ -1,16 +1,52 @@
-//! From the steps of ranks to the steps of the run, and from steps to summaries (metrics definition, section 5).
+//! From the steps of ranks to the steps of the run, and from steps to summaries (docs/metrics.md, section 5).
 
-use std::collections::{BTreeMap, HashMap};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
+use crate::collectives::pairing::Pairing;
 use crate::model::metric::Summary;
 use crate::model::{Metric, Num, Values};
-use crate::report::{RankReport, RankStep, RunStep};
 use crate::stats;
 use crate::steps::Step;
 use crate::warning::Warning;
 
-/// Name and occurrence: what makes steps of different ranks the same step.
-pub type StepKey = (String, usize);
+/// One step of one rank.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RankStep {
+    /// Position among the rank's steps, from 0.
+    pub index: usize,
+    /// Position among the run's steps; `None` if some rank lacks it.
+    pub run_step: Option<usize>,
+    /// Text of the step range.
+    pub name: String,
+    /// Lies far from the median of the rank's steps.
+    pub outlier: bool,
+    /// In the summary.
+    pub counted: bool,
+    /// Why nothing was measured, if nothing was.
+    pub reason: Option<String>,
+    /// The numbers.
+    #[serde(flatten)]
+    pub values: Values,
+}
+
+/// One step of the run: the slowest rank's time, the mean of everything else.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunStep {
+    /// Position among the run's steps, from 0.
+    pub index: usize,
+    /// Text of the step range.
+    pub name: String,
+    /// Lies far from the median of the run's steps.
+    pub outlier: bool,
+    /// In the summary.
+    pub counted: bool,
+    /// The rank with the longest window.
+    pub slowest_rank: Option<u32>,
+    /// `step_ns`: maximum over ranks; every other number: mean over ranks; ratios: of those two. `start_ns` is not defined across ranks.
+    #[serde(flatten)]
+    pub values: Values,
+}
 
 /// Which steps lie far from the median, and which count in summaries. `times` has one entry for each step.
 ///
@@ -52,6 +88,7 @@ pub fn rank_steps(
             }
             RankStep {
                 index,
+                run_step: None,
                 name: step.name.clone(),
                 outlier,
                 counted,
@@ -71,47 +108,52 @@ pub fn summarise<'a>(steps: impl Iterator<Item = (bool, &'a Values)> + Clone) ->
     })
 }
 
-/// Keys of a rank's steps, in order.
-pub fn keys(steps: &[RankStep]) -> Vec<StepKey> {
-    let mut seen: HashMap<&str, usize> = HashMap::new();
-    steps
-        .iter()
-        .map(|step| {
-            let count = seen.entry(&step.name).or_insert(0);
-            *count += 1;
-            (step.name.clone(), *count - 1)
-        })
-        .collect()
-}
-
 /// The steps of the run, in the order in which they first occur, with the index of each on every rank.
 #[derive(Debug, Default)]
-pub struct Run {
+pub struct RunSteps {
     /// Finished steps.
     pub steps: Vec<RunStep>,
     /// For each step, its index on every rank (in the order of ranks).
     pub members: Vec<Vec<usize>>,
+    /// For each step, its number in the pairing.
+    pub numbers: Vec<usize>,
     /// Steps that some rank lacks.
     pub warnings: Vec<Warning>,
 }
 
-/// Matches the steps of all ranks by name and occurrence; one that a rank lacks is named and left out.
-pub fn run_steps(ranks: &[RankReport], skipped: usize, keep_first: bool) -> Run {
-    let mut by_key: HashMap<StepKey, Vec<Option<usize>>> = HashMap::new();
-    let mut order: Vec<StepKey> = Vec::new();
-    for (r, rank) in ranks.iter().enumerate() {
-        for (i, key) in keys(&rank.steps).into_iter().enumerate() {
-            let members = by_key.entry(key.clone()).or_insert_with(|| {
-                order.push(key);
-                vec![None; ranks.len()]
-            });
-            members[r] = rank.steps[i].values.int(Metric::StepNs).map(|_| i);
+impl RunSteps {
+    /// Of the steps that count the one of lower-median length; of equals the first.
+    pub fn median_step(&self) -> Option<usize> {
+        let mut counted: Vec<(Option<i64>, usize)> = self
+            .steps
+            .iter()
+            .filter(|s| s.counted)
+            .map(|s| (s.values.int(Metric::StepNs), s.index))
+            .collect();
+        counted.sort_unstable();
+        counted.get(counted.len().saturating_sub(1) / 2).map(|(_, step)| *step)
+    }
+}
+
+/// A rank's number and its steps.
+pub type RankSteps<'a> = (u32, &'a [RankStep]);
+
+/// Puts the paired steps of all ranks together; one that a rank lacks is named and left out.
+pub fn run_steps(
+    ranks: &[RankSteps<'_>],
+    pairing: &Pairing,
+    skipped: usize,
+    keep_first: bool,
+) -> RunSteps {
+    let mut by_number: Vec<Vec<Option<usize>>> = vec![vec![None; ranks.len()]; pairing.keys.len()];
+    for (r, ((_, steps), numbers)) in ranks.iter().zip(&pairing.of_rank).enumerate() {
+        for (i, (step, &number)) in steps.iter().zip(numbers).enumerate() {
+            by_number[number][r] = step.values.int(Metric::StepNs).map(|_| i);
         }
     }
-    let mut run = Run::default();
+    let mut run = RunSteps::default();
     let mut absent: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-    for key in &order {
-        let members = &by_key[key];
+    for (number, (key, members)) in pairing.keys.iter().zip(&by_number).enumerate() {
         let found: Vec<usize> = members.iter().copied().flatten().collect();
         if found.len() == ranks.len() {
             let values = run_values(ranks, &found);
@@ -119,10 +161,10 @@ pub fn run_steps(ranks: &[RankReport], skipped: usize, keep_first: bool) -> Run 
                 .iter()
                 .zip(&found)
                 .max_by_key(|(rank, i)| {
-                    (rank.steps[**i].values.int(Metric::StepNs), std::cmp::Reverse(rank.rank))
+                    (rank.1[**i].values.int(Metric::StepNs), std::cmp::Reverse(rank.0))
                 })
-                .map(|(rank, _)| rank.rank);
-            let (index, name) = (run.steps.len(), key.0.clone());
+                .map(|(rank, _)| rank.0);
+            let (index, name) = (run.steps.len(), key.name.clone());
             run.steps.push(RunStep {
                 index,
                 name,
@@ -132,9 +174,10 @@ pub fn run_steps(ranks: &[RankReport], skipped: usize, keep_first: bool) -> Run 
                 values,
             });
             run.members.push(found);
+            run.numbers.push(number);
         } else {
             let lacking = ranks.iter().zip(members).filter(|(_, member)| member.is_none());
-            lacking.for_each(|(rank, _)| absent.entry(rank.rank).or_default().push(key.0.clone()));
+            lacking.for_each(|(rank, _)| absent.entry(rank.0).or_default().push(key.name.clone()));
         }
     }
     let times: Vec<Option<i64>> = run.steps.iter().map(|s| s.values.int(Metric::StepNs)).collect();
@@ -163,10 +206,10 @@ fn absent_warning(rank: u32, steps: &[String]) -> Warning {
 }
 
 /// `step_ns`: the slowest rank's; every other number: the mean over ranks; ratios: of those two.
-fn run_values(ranks: &[RankReport], members: &[usize]) -> Values {
+fn run_values(ranks: &[RankSteps<'_>], members: &[usize]) -> Values {
     let mut values = Values::unmeasured();
     let of = |metric: Metric| -> Option<Vec<i64>> {
-        ranks.iter().zip(members).map(|(rank, &i)| rank.steps[i].values.int(metric)).collect()
+        ranks.iter().zip(members).map(|(rank, &i)| rank.1[i].values.int(metric)).collect()
     };
     for &metric in Metric::ALL {
         if metric.ratio_of().is_some() || metric == Metric::StartNs {
@@ -184,7 +227,7 @@ fn run_values(ranks: &[RankReport], members: &[usize]) -> Values {
     if ranks
         .iter()
         .zip(members)
-        .all(|(rank, &i)| rank.steps[i].values.int(Metric::UnclassifiedNs) == Some(0))
+        .all(|(rank, &i)| rank.1[i].values.int(Metric::UnclassifiedNs) == Some(0))
     {
         values.set_ratios();
     }
@@ -194,6 +237,9 @@ fn run_values(ranks: &[RankReport], members: &[usize]) -> Values {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collectives::pairing::PairedBy;
+    use crate::report::by_hand;
+    use crate::steps::StepKey;
 
     #[test]
     fn only_a_first_captured_outlier_does_not_count() {
@@ -220,17 +266,18 @@ mod tests {
             values.set(Metric::StepNs, step);
             values.set(Metric::CommNs, comm);
             values.set(Metric::UnclassifiedNs, 0);
-            let steps = vec![RankStep {
-                index: 0,
-                name: "step 1".into(),
-                outlier: false,
-                counted: true,
-                reason: None,
-                values,
-            }];
-            crate::report::tests_support::rank(number, steps)
+            (number, vec![by_hand::step(0, "step 1", values)])
         };
-        let run = run_steps(&[rank(0, 100, 21), rank(1, 120, 30)], 0, false);
+        let pairing = Pairing {
+            of_rank: vec![vec![0], vec![0]],
+            keys: vec![StepKey { name: "step 1".into(), occurrence: 0 }],
+            by: PairedBy::Text,
+            sure: true,
+        };
+        let ranks = [rank(0, 100, 21), rank(1, 120, 30)];
+        let ranks: Vec<RankSteps<'_>> =
+            ranks.iter().map(|(rank, s)| (*rank, s.as_slice())).collect();
+        let run = run_steps(&ranks, &pairing, 0, false);
         assert_eq!(run.steps[0].slowest_rank, Some(1));
         assert_eq!(run.steps[0].values.int(Metric::StepNs), Some(120));
         // 25.5 rounds half to even.

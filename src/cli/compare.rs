@@ -14,8 +14,11 @@ use crate::compare::{
     BaselineSource, MIN_EFFECT, Scaling, Settings, VariantInput, compare, manifest, told,
 };
 use crate::error::Kind;
+use crate::report::{Report, saved};
+use crate::reporting;
+use crate::run::{self, Run};
 use crate::warning::Warning;
-use crate::{Error, Result, pipeline, render};
+use crate::{Error, Result};
 
 const EXAMPLES: &str = "Examples:
   nsysnccl compare before='ddp_*.sqlite' after='view_*.sqlite'
@@ -25,6 +28,7 @@ const EXAMPLES: &str = "Examples:
   nsysnccl compare ddp='run1_*.sqlite' ddp='run2_*.sqlite' view='view_*.sqlite'
                                                                   another run of the same name is a repeat
   nsysnccl compare base='main_*.sqlite' change='pr_*.sqlite' --gate 5 -o comparison.md
+  nsysnccl compare main=saved.json pr='pr_*.sqlite' --gate 5      a baseline saved with report -o saved.json
 
 nsysnccl.toml, read if no report is named (or with --manifest):
   baseline = \"ddp\"
@@ -43,8 +47,8 @@ nsysnccl.toml, read if no report is named (or with --manifest):
 #[command(after_help = EXAMPLES)]
 pub struct CompareArgs {
     /// Variants: NAME='FILES', or reports that are grouped by their name without the rank. Under one NAME, files of one folder that
-    /// differ only in the rank are one capture; others are a repeat
-    #[arg(value_name = "[NAME=]REPORT.sqlite")]
+    /// differ only in the rank are one capture; others are a repeat. A report saved with `report -o report.json` is a capture, too
+    #[arg(value_name = "[NAME=]REPORT")]
     pub inputs: Vec<String>,
     /// Variants from a file [default: nsysnccl.toml if no report is named]
     #[arg(long, value_name = "FILE")]
@@ -66,7 +70,7 @@ pub struct CompareArgs {
     /// Leave out every outlier step, not only a first one
     #[arg(long)]
     pub exclude_outliers: bool,
-    /// Exit with status 1 if a variant is slower than the baseline by more than PCT percent, or if that is inconclusive
+    /// Exit with status 1 if a variant is slower than the baseline by more than PCT percent, with 5 if that is inconclusive
     #[arg(long, value_name = "PCT", value_parser = parse_percent)]
     pub gate: Option<f64>,
     /// How steps and ranks are found.
@@ -107,7 +111,7 @@ fn parse_percent(text: &str) -> std::result::Result<f64, String> {
 /// Runs `compare`.
 ///
 /// # Errors
-/// See [`group::group`], [`manifest::read`], [`pipeline::build`] and [`compare`]; a file that cannot be written.
+/// See [`group::group`], [`manifest::read`], [`Run::read`] and [`compare`]; a file that cannot be written.
 pub fn run(args: &CompareArgs) -> Result<Outcome> {
     args.output.files()?;
     let mut groups = group::group(&args.inputs)?;
@@ -162,9 +166,10 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         Ok((comparison, unusable))
     })?;
     args.output.name_left_out(&unusable);
-    args.output.emit(|format, style| Ok(render::compare::render(&comparison, format, &style)))?;
+    args.output.emit(&comparison)?;
     Ok(match &comparison.gate {
-        Some(gate) if !gate.passed() => Outcome::GateFailed,
+        Some(gate) if !gate.failed.is_empty() => Outcome::GateFailed,
+        Some(gate) if !gate.passed() => Outcome::GateInconclusive,
         _ if unusable.is_empty() => Outcome::Done,
         _ => Outcome::Incomplete,
     })
@@ -225,14 +230,14 @@ fn read(groups: &[Group], args: &CompareArgs) -> Result<Read> {
         .collect();
     let total = captures.iter().map(|(_, files)| files.reports.len() as u64).sum();
     let progress = Progress::new(total, "reading reports", args.output.quiet);
-    let options_of = |files: &Files| pipeline::Options {
+    let options_of = |files: &Files| run::Options {
         inspector: files.inspector.clone(),
         nccl_logs: files.nccl_logs.clone(),
         ..args.steps.options()
     };
-    let built: Vec<Result<pipeline::Built>> = captures
+    let built: Vec<Result<(Report, Vec<Error>)>> = captures
         .par_iter()
-        .map(|(_, files)| pipeline::build(&files.reports, &options_of(files), || progress.tick()))
+        .map(|(_, files)| capture(files, &options_of(files), || progress.tick()))
         .collect();
     let empty = |group: &Group| VariantInput {
         name: group.name.clone(),
@@ -245,9 +250,9 @@ fn read(groups: &[Group], args: &CompareArgs) -> Result<Read> {
     let mut unusable = Vec::new();
     for ((at, files), built) in captures.into_iter().zip(built) {
         match built {
-            Ok(built) => {
-                variants[at].captures.push(built.report);
-                unusable.extend(built.unusable);
+            Ok((report, left_out)) => {
+                variants[at].captures.push(report);
+                unusable.extend(left_out);
             }
             Err(error) if args.steps.keep_going && error.kind == Kind::Input => {
                 unusable.push(error)
@@ -257,6 +262,30 @@ fn read(groups: &[Group], args: &CompareArgs) -> Result<Read> {
     }
     variants.retain(|variant| !variant.captures.is_empty());
     Ok(Read { variants, unusable })
+}
+
+/// The report of one capture: made of its exports, or saved earlier. And what could not be used for it.
+fn capture(
+    files: &Files,
+    options: &run::Options,
+    tick: impl Fn() + Sync,
+) -> Result<(Report, Vec<Error>)> {
+    let saved: Vec<&PathBuf> = files.reports.iter().filter(|path| saved::is_saved(path)).collect();
+    match (saved.as_slice(), files.reports.as_slice()) {
+        ([], reports) => {
+            let run = Run::read(reports, options, tick)?;
+            Ok((reporting::of(&run), run.unusable))
+        }
+        ([path], [_]) => {
+            let report = saved::read(path)?;
+            tick();
+            Ok((report, Vec::new()))
+        }
+        ([path, ..], _) => {
+            Err(Error::input(path, "is a saved report, which is a whole capture by itself")
+                .with_hint("name it alone: NAME=report.json; a further NAME=... is a repeat"))
+        }
+    }
 }
 
 /// An error about one capture names the variant, and if its files are evidently several captures it says how to name them.

@@ -7,7 +7,7 @@ use clap::Args;
 use super::output::OutputArgs;
 use super::progress::Progress;
 use super::{Outcome, inputs};
-use crate::{Error, Result, doctor, render};
+use crate::{Error, Result, doctor};
 
 const ABOUT: &str =
     "Looks into exports of nsys, NCCL Inspector logs, NCCL logs and topologies, in any mixture, and says what each holds, which \
@@ -59,6 +59,6 @@ pub fn run(args: &DoctorArgs) -> Result<Outcome> {
     for file in files.iter().flatten() {
         args.output.tell(|| format!("looked into {}", file.path.display()));
     }
-    args.output.emit(|format, style| Ok(render::doctor::render(&examined, format, &style)))?;
+    args.output.emit(&examined)?;
     Ok(Outcome::Done)
 }

@@ -10,7 +10,7 @@ use super::{Outcome, inputs};
 use crate::ingest::inspector;
 use crate::inspect::{self, Filter, Inspection, Tally};
 use crate::model::CommOp;
-use crate::{Error, Result, render};
+use crate::{Error, Result, units};
 
 const ABOUT: &str =
     "Reads the logs of NCCL Inspector (JSON lines of every version, plain or .gz, and its Prometheus text) and says per communicator, \
@@ -95,7 +95,7 @@ pub fn run(args: &InspectArgs) -> Result<Outcome> {
     }
     write_parquet(args, &files, &filter, &inspection)?;
     args.output.name_left_out(&unusable);
-    args.output.emit(|format, style| Ok(render::inspect::render(&inspection, format, &style)))?;
+    args.output.emit(&inspection)?;
     Ok(if unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
 }
 
@@ -107,9 +107,8 @@ fn write_parquet(
     inspection: &Inspection,
 ) -> Result<()> {
     let Some(folder) = &args.parquet else { return Ok(()) };
-    let rows = render::inspect::parquet::write(files, filter, &inspection.left_out, folder)?;
-    args.output
-        .tell(|| format!("wrote {} records to {}", render::units::count(rows), folder.display()));
+    let rows = inspect::parquet::write(files, filter, &inspection.left_out, folder)?;
+    args.output.tell(|| format!("wrote {} records to {}", units::count(rows), folder.display()));
     Ok(())
 }
 
@@ -138,7 +137,7 @@ fn job(paths: &[PathBuf], filter: &Filter, args: &InspectArgs) -> Result<Job> {
         match result {
             Ok(log) => {
                 args.output.tell(|| {
-                    format!("read {}: {} records", log.0.path, render::units::count(log.0.records))
+                    format!("read {}: {} records", log.0.path, units::count(log.0.records))
                 });
                 logs.push(log);
                 usable.push(path.clone());

@@ -14,10 +14,12 @@ use crate::Result;
 
 const EXIT_STATUS: &str = "Exit status:
   0  done
-  1  a --gate failed or was inconclusive
+  1  a --gate failed: a variant is slower
   2  wrong usage
-  3  an input could not be read or holds nothing to report; nothing is written
-  4  done, but some inputs were unusable (--keep-going)";
+  3  an input could not be read or holds nothing to report, or an output could not be written; nothing is written
+  4  done, but some inputs were unusable (--keep-going)
+  5  a --gate was inconclusive
+A signal ends it as it ends any program (130 SIGINT, 143 SIGTERM, 134 where memory runs out); files appear whole or not at all";
 
 /// How much of a training step is communication, whether it hides behind compute, and whether a change helped.
 #[derive(Debug, Parser)]
@@ -57,8 +59,10 @@ pub enum Command {
 pub enum Outcome {
     /// Everything was done.
     Done,
-    /// A gate failed or was inconclusive.
+    /// A gate failed: a variant is slower.
     GateFailed,
+    /// A gate was inconclusive, and none failed.
+    GateInconclusive,
     /// Done without some inputs, which were named.
     Incomplete,
 }
@@ -69,6 +73,7 @@ impl Outcome {
         match self {
             Outcome::Done => 0,
             Outcome::GateFailed => 1,
+            Outcome::GateInconclusive => 5,
             Outcome::Incomplete => 4,
         }
     }
@@ -84,7 +89,7 @@ pub fn run(cli: &Cli) -> Result<Outcome> {
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "nsysnccl", &mut text);
-            output::to_stdout(&String::from_utf8_lossy(&text))?;
+            output::to_stdout(|out| out.write_all(&text))?;
         }
         Command::Man { command } => {
             let mut text = Vec::new();
@@ -95,7 +100,7 @@ pub fn run(cli: &Cli) -> Result<Outcome> {
             clap_mangen::Man::new(page)
                 .render(&mut text)
                 .map_err(|e| crate::Error::usage(format!("the man page could not be made: {e}")))?;
-            output::to_stdout(&String::from_utf8_lossy(&text))?;
+            output::to_stdout(|out| out.write_all(&text))?;
         }
     }
     Ok(Outcome::Done)

@@ -1,12 +1,13 @@
-//! Where finished text goes: standard output, or files that appear whole or not at all.
+//! Where finished text goes: standard output, or files that appear all together or not at all.
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ColorChoice};
 
 use crate::ingest::inspector::is_log;
-use crate::render::{Format, Style, units};
+use crate::render::{self, Format, Page, Style, units};
+use crate::stage::{Stage, followed};
 use crate::text::printable;
 use crate::{Error, Result};
 
@@ -19,7 +20,7 @@ pub struct OutputArgs {
     /// Format on standard output [default: terminal, or nothing if --output is given]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<Format>,
-    /// Write a file; its ending (.txt .md .html .json .csv) chooses the format. May be given several times
+    /// Write a file; its ending (.txt .md .html .json .csv) chooses the format; - is standard output. May be given several times
     #[arg(short, long, value_name = "FILE")]
     pub output: Vec<PathBuf>,
     /// Colours in terminal output
@@ -28,6 +29,9 @@ pub struct OutputArgs {
     /// Columns of terminal output [default: the terminal's, 100 in a pipe]
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=1000))]
     pub width: Option<u16>,
+    /// Everything in the terminal: all tables, evidence and definitions, not the first screen alone
+    #[arg(long)]
+    pub full: bool,
     /// No progress and no warnings on standard error
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -37,13 +41,13 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Each file with the format that its ending asks for.
+    /// Each file with the format that its ending asks for; standard output is not among them.
     ///
     /// # Errors
-    /// An ending that means no format, or one file twice.
+    /// An ending that means no format, one file twice, or a folder.
     pub fn files(&self) -> Result<Vec<(&Path, Format)>> {
         let mut files: Vec<(&Path, Format)> = Vec::with_capacity(self.output.len());
-        for path in &self.output {
+        for path in self.output.iter().filter(|path| !is_stdout(path)) {
             let format = Format::of_path(path).ok_or_else(|| {
                 Error::usage(format!(
                     "the ending of '{}' does not say which format to write",
@@ -54,6 +58,10 @@ impl OutputArgs {
             if path.is_dir() {
                 return Err(Error::usage(format!("--output '{}' is a folder", path.display()))
                     .with_hint("name a file in it"));
+            }
+            if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+                return Err(Error::output(path, "is named like a folder, and there is none")
+                    .with_hint("leave the separator at the end out"));
             }
             let place = place(path);
             if files.iter().any(|(other, _)| self::place(other) == place) {
@@ -91,7 +99,8 @@ impl OutputArgs {
 
     /// The format for standard output, `None` if nothing goes there.
     pub fn stdout_format(&self) -> Option<Format> {
-        self.format.or_else(|| self.output.is_empty().then_some(Format::Terminal))
+        let is_asked = self.output.is_empty() || self.output.iter().any(|path| is_stdout(path));
+        self.format.or(is_asked.then_some(Format::Terminal))
     }
 
     /// Width and colours of terminal output.
@@ -111,7 +120,7 @@ impl OutputArgs {
                 anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
             }
         };
-        Style { width, color }
+        Style { width, color, full: self.full }
     }
 
     /// A line on standard error for those who asked for it with `--verbose`.
@@ -128,71 +137,45 @@ impl OutputArgs {
         }
     }
 
-    /// Renders everything that was asked for, then writes it: files first, each whole or not at all, then standard output.
+    /// Prints a page wherever it was asked for: files first, but they appear when standard output, too, was written to.
     ///
     /// # Errors
-    /// A file's ending that means no format, a failing renderer, a file that cannot be written.
-    pub fn emit(&self, render: impl Fn(Format, Style) -> Result<String>) -> Result<()> {
-        let files = self.files()?;
-        let plain = Style { width: self.width.map_or(PIPE_WIDTH, usize::from), color: false };
-        let mut finished = Vec::with_capacity(files.len());
-        for (path, format) in files {
-            finished.push((path, render(format, plain)?));
+    /// A file's ending that means no format, an output that cannot be written: then no file appears.
+    pub fn emit(&self, page: &impl Page) -> Result<()> {
+        let plain = Style {
+            width: self.width.map_or(PIPE_WIDTH, usize::from),
+            color: false,
+            full: self.full,
+        };
+        let mut stage = Stage::default();
+        let mut written = Vec::new();
+        for (path, format) in self.files()? {
+            let size = stage.fill(path, |out| render::write(page, format, &plain, out))?;
+            written.push(format!("{} ({})", path.display(), units::bytes(size)));
         }
-        let stdout = self.stdout_format().map(|format| render(format, self.style())).transpose()?;
-        write_files(&finished)?;
-        for (path, text) in &finished {
-            self.tell(|| format!("wrote {} ({})", path.display(), units::bytes(text.len() as u64)));
+        if let Some(format) = self.stdout_format() {
+            to_stdout(|out| render::write(page, format, &self.style(), out))?;
         }
-        match stdout {
-            Some(text) => to_stdout(&text),
-            None => Ok(()),
+        stage.place()?;
+        if !written.is_empty() && !self.quiet {
+            note(&format!("wrote {}", written.join(", ")));
         }
+        Ok(())
     }
 }
 
-/// Writes every file beside its final name first and renames only when all are complete.
-///
-/// # Errors
-/// The first file that cannot be written; nothing is left behind then.
-pub fn write_files(files: &[(&Path, String)]) -> Result<()> {
-    let mut staged: Vec<(PathBuf, &Path)> = Vec::with_capacity(files.len());
-    let result = files.iter().try_for_each(|(path, text)| {
-        let temporary = temporary_name(path);
-        staged.push((temporary.clone(), path));
-        std::fs::write(&temporary, text).map_err(|e| {
-            Error::output(path, format!("cannot be written: {e}"))
-                .with_hint("check that its folder exists and may be written to")
-        })
-    });
-    let result = result.and_then(|()| {
-        staged.iter().try_for_each(|(temporary, path)| {
-            std::fs::rename(temporary, path)
-                .map_err(|e| Error::output(path, format!("cannot be put in place: {e}")))
-        })
-    });
-    if result.is_err() {
-        for (temporary, _) in &staged {
-            // Best effort: the error that is reported is the first one.
-            let _ = std::fs::remove_file(temporary);
-        }
-    }
-    result
+/// `-` is standard output, as everywhere.
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 /// Where a file is or will be, however its path is written.
 fn place(path: &Path) -> PathBuf {
+    let path = &followed(path);
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     folder.join(path.file_name().unwrap_or_default())
-}
-
-fn temporary_name(path: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.tmp", std::process::id()));
-    path.with_file_name(name)
 }
 
 /// Writes a line to standard error. That it cannot be written is no reason to fail: there is nobody to tell.
@@ -200,14 +183,14 @@ pub fn note(line: &str) {
     let _ = writeln!(anstream::stderr(), "{}", printable(line));
 }
 
-/// Writes text to standard output; a closed pipe is success.
+/// Lets `write` write to standard output; a closed pipe is success.
 ///
 /// # Errors
 /// Standard output cannot be written to for another reason.
-pub fn to_stdout(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+pub fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::output(Path::new("standard output"), e.to_string()))
         }
         _ => Ok(()),

@@ -8,9 +8,11 @@ use super::Outcome;
 use super::output::OutputArgs;
 use super::progress::Progress;
 use crate::compare::group;
-use crate::pipeline::{self, Options, StepChoice};
-use crate::render::{self, units};
+use crate::render::units;
 use crate::report::Report;
+use crate::reporting;
+use crate::run::{Options, Run};
+use crate::steps::{StepChoice, WindowKind};
 use crate::{Error, Result};
 
 const EXAMPLES: &str = "Examples:
@@ -26,6 +28,8 @@ pub enum Window {
     Gpu,
     /// The NVTX range on the CPU.
     Cpu,
+    /// From the first work of one range to that of the next, whatever runs between.
+    Period,
 }
 
 /// Options that change how steps and ranks are found; `report` and `compare` share them.
@@ -37,9 +41,10 @@ pub struct StepArgs {
     /// A step starts with each kernel whose name matches
     #[arg(long, value_name = "REGEX")]
     pub step_kernel: Option<String>,
-    /// What a step's window is: where its work ran on the GPU, or the NVTX range on the CPU
-    #[arg(long, value_enum, default_value = "gpu")]
-    pub window: Window,
+    /// What a step's window is: where its work ran on the GPU, the NVTX range on the CPU, or the period from the work of one range to
+    /// that of the next [default: gpu, or period where ranges cover only a part of what recurs]
+    #[arg(long, value_enum)]
+    pub window: Option<Window>,
     /// Keep the first captured step in summaries even if it is an outlier
     #[arg(long)]
     pub keep_first: bool,
@@ -99,7 +104,11 @@ impl StepArgs {
         };
         Options {
             step,
-            cpu_windows: self.window == Window::Cpu,
+            window: self.window.map(|window| match window {
+                Window::Gpu => WindowKind::Gpu,
+                Window::Cpu => WindowKind::Cpu,
+                Window::Period => WindowKind::Period,
+            }),
             skip: self.skip,
             keep_first: self.keep_first,
             ranks: self.ranks.as_ref().map(|list| list.0.clone()),
@@ -150,7 +159,7 @@ pub struct ReportArgs {
 /// Runs `report`.
 ///
 /// # Errors
-/// See [`pipeline::build`]; a file that cannot be written.
+/// See [`Run::read`]; a file that cannot be written.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     args.output.files()?;
     let (mut reports, mut nccl_logs, mut inspector) =
@@ -176,15 +185,16 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     args.output.spare(
         paths.iter().chain(&options.nccl_logs).chain(&options.topology).chain(&options.inspector),
     )?;
-    let built = args.steps.in_pool(|| {
+    let run = args.steps.in_pool(|| {
         let progress = Progress::new(paths.len() as u64, "reading reports", args.output.quiet);
-        pipeline::build(&paths, &options, || progress.tick())
+        Run::read(&paths, &options, || progress.tick())
             .map_err(|error| proposing_compare(error, &paths))
     })?;
-    tell_inputs(&args.output, &built.report);
-    args.output.name_left_out(&built.unusable);
-    args.output.emit(|format, style| Ok(render::render(&built.report, format, &style)))?;
-    Ok(if built.unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
+    let report = reporting::of(&run);
+    tell_inputs(&args.output, &report);
+    args.output.name_left_out(&run.unusable);
+    args.output.emit(&report)?;
+    Ok(if run.unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
 }
 
 /// With `--verbose`: what each file held, and which ranks came of it.

@@ -2,14 +2,16 @@
 
 use rayon::prelude::*;
 
-use super::anchors::{StepNumbers, anchors};
-use super::clocks::{self, Origin, RankClock};
+use super::anchors::anchors;
+use super::clocks::{self, Clocks, RankClock, Refused};
 use super::communicators::Communicators;
 use super::events::Event;
 use super::groups::Measured;
-use super::matching::{self, Match, Matching, RankEvents};
+use super::matches::{Match, Matching, RankEvents};
+use super::matching;
+use super::pairing::{PairedBy, Pairing};
+use super::refs::EventRef;
 use super::{sync, transfer};
-use crate::analysis::run::StepKey;
 use crate::model::{Class, RankTrace, Span};
 use crate::steps::Step;
 use crate::timeline::SpanSet;
@@ -23,75 +25,85 @@ pub struct Across {
     pub compute: Vec<SpanSet>,
     /// The clock of each rank.
     pub clocks: Vec<RankClock>,
+    /// Machines whose ranks do not leave together, although they have one clock.
+    pub refused: Vec<Refused>,
     /// What has no partner, and why.
     pub matching: Matching,
     /// Which ranks communicators have.
     pub communicators: Communicators,
-    /// True if equal step names are surely the same step.
-    pub named_steps: bool,
+    /// True if steps that are paired are surely the same step.
+    pub sure_steps: bool,
+    /// What paired the steps.
+    pub steps_paired_by: PairedBy,
 }
 
-/// Matches and measures. `events` are the communication of each rank, `steps` its steps and `keys` what they are called.
+/// Matches and measures. `events` are the communication of each rank, `steps` its steps, which `pairing` numbers.
 pub fn across(
     traces: &[RankTrace],
     events: &[Vec<Event>],
-    steps: &[Vec<Step>],
-    keys: &[Vec<StepKey>],
+    steps: &[impl AsRef<[Step]>],
+    pairing: &Pairing,
 ) -> Across {
     let lists: Vec<&[Event]> = events.iter().map(Vec::as_slice).collect();
     let communicators = Communicators::new(traces, events);
-    let numbers = StepNumbers::new(steps, keys);
     let ranks: Vec<RankEvents<'_>> = traces
         .iter()
         .enumerate()
         .map(|(r, trace)| RankEvents {
             rank: trace.rank,
             events: &events[r],
-            anchors: anchors(&events[r], &steps[r], &numbers.of_rank[r]),
+            anchors: anchors(&events[r], steps[r].as_ref(), &pairing.of_rank[r]),
             names: &trace.names,
         })
         .collect();
-    // Ranks of one report have one clock, whether or not it names the machine.
-    let host = |trace: &RankTrace| {
-        trace.hostname.clone().unwrap_or_else(|| format!("report {}", trace.input))
-    };
-    let origins: Vec<Origin> =
-        traces.iter().map(|t| Origin { epoch_ns: t.epoch_ns, host: Some(host(t)) }).collect();
+    let origins = clocks::origins(traces);
 
-    let mut found = matching::match_events(&ranks, &communicators, numbers.named);
+    let mut found = matching::match_events(&ranks, &origins, &communicators, pairing.sure);
     let mut clocks = clocks::align(&lists, &origins, &found.matches);
     let open = std::mem::take(&mut found.open);
     if !open.is_empty() {
-        if !numbers.named {
+        let decide = |clocks: &[RankClock], found: &mut Matching| {
+            matching::decide_open(&ranks, &origins, &communicators, clocks, &open, found);
+        };
+        if !pairing.sure {
             // Nothing but time says what belongs together: rough clocks find most of it, and that makes better clocks.
             let rough = sync::rough(&ranks, &open, &origins);
             let mut first = Matching::default();
-            matching::by_clock(&ranks, &communicators, &rough, &open, &mut first);
+            decide(&rough, &mut first);
             clocks = clocks::align(&lists, &origins, &first.matches);
         }
-        matching::by_clock(&ranks, &communicators, &clocks, &open, &mut found);
+        decide(&clocks.of_rank, &mut found);
         clocks = clocks::align(&lists, &origins, &found.matches);
     }
-    if matching::check(&ranks, &communicators, &clocks, &mut found) {
+    if matching::check(&ranks, &communicators, &clocks.of_rank, &mut found) {
         clocks = clocks::align(&lists, &origins, &found.matches);
     }
+    let Clocks { of_rank: clocks, refused } = clocks;
     found.sort(&ranks);
 
     let compute: Vec<SpanSet> = traces.par_iter().map(compute_of).collect();
     let measure = |found: Match| {
         let timing = transfer::timing(&found, &lists, &clocks);
         // A rank waits from its arrival on: what the transfer takes comes last.
-        let wait = |(&(r, e), &wait): (&(usize, usize), &i64)| {
-            Span::new(events[r][e].start, events[r][e].start.saturating_add(wait))
+        let event = |at: EventRef| &events[at.rank][at.event];
+        let wait = |(&at, &wait): (&EventRef, &i64)| {
+            Span::new(event(at).start, event(at).start.saturating_add(wait))
         };
         let waits = found.members.iter().zip(&timing.wait_ns).map(wait).collect();
-        let (r, e) = found.members[0];
-        let step =
-            found.step.and_then(|step| numbers.keys.get(step as usize)).map(|key| (*key).clone());
-        Measured { n_ranks: communicators.size(events[r][e].comm), step, timing, waits, found }
+        let n_ranks = communicators.size(event(found.members[0]).comm);
+        Measured { n_ranks, timing, waits, found }
     };
     let measured = std::mem::take(&mut found.matches).into_iter().map(measure).collect();
-    Across { measured, compute, clocks, matching: found, communicators, named_steps: numbers.named }
+    Across {
+        measured,
+        compute,
+        clocks,
+        refused,
+        matching: found,
+        communicators,
+        sure_steps: pairing.sure,
+        steps_paired_by: pairing.by,
+    }
 }
 
 fn compute_of(trace: &RankTrace) -> SpanSet {
@@ -108,8 +120,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::analysis::run;
-    use crate::collectives::{events, groups};
+    use crate::collectives::events::{self, Launches};
+    use crate::collectives::groups;
+    use crate::collectives::pairing::RankSteps;
     use crate::model::trace::CommInit;
     use crate::model::{CallKind, CommOp, Names, NcclCall, Ops, RankSource};
     use crate::steps::Step;
@@ -191,6 +204,7 @@ mod tests {
                     ops.stream.push(stream);
                     ops.bytes.push(0);
                     ops.launch.push(launch);
+                    ops.thread.push(1);
                     ops.call.push(
                         call.filter(|c| (*c as usize) < nccl.len())
                             .unwrap_or(crate::model::op::NO_CALL),
@@ -206,10 +220,13 @@ mod tests {
                     device: 0,
                     gpu: None,
                     gpu_uuid: None,
+                    gpu_index: None,
+                    machine_gpus: Vec::new(),
                     hostname: named.then(|| "node".to_owned()),
                     epoch_ns,
                     ops,
-                    ranges: Vec::new(),
+                    ranges: Arc::default(),
+                    texts: Arc::default(),
                     nccl,
                     gpu_operations: on_gpu,
                     comm_inits,
@@ -224,7 +241,7 @@ mod tests {
         let name = |i: i64| if named { format!("step {i}") } else { "step".to_owned() };
         let step = |i: i64| Step {
             name: name(i),
-            occurrence: 0,
+            occurrence: if named { 0 } else { i as usize },
             range: Some(Span::new(i * 500, i * 500 + 400)),
             window: Ok(Span::new(i * 500, i * 500 + 500)),
         };
@@ -236,15 +253,22 @@ mod tests {
         #[test]
         fn anything_is_matched_or_counted_once(traces in (trace(0), trace(1), trace(2)), named in any::<bool>()) {
             let traces = [traces.0, traces.1, traces.2];
-            let events: Vec<Vec<Event>> = traces.iter().map(events::events).collect();
+            let launches = Launches::new(&traces);
+            let events: Vec<Vec<Event>> =
+                traces.iter().map(|trace| events::events(trace, &launches)).collect();
             let steps: Vec<Vec<Step>> = traces.iter().map(|_| steps(named)).collect();
-            let key = |(i, s): (usize, &Step)| (s.name.clone(), if named { 0 } else { i });
-            let keys: Vec<Vec<run::StepKey>> = steps.iter().map(|list| list.iter().enumerate().map(key).collect()).collect();
-            let across = across(&traces, &events, &steps, &keys);
+            let ranks: Vec<RankSteps> = traces
+                .iter()
+                .zip(steps.iter().zip(&events))
+                .map(|(trace, (steps, events))| RankSteps { steps, epoch_ns: trace.epoch_ns, events, names: &trace.names })
+                .collect();
+            let pairing = Pairing::new(&ranks);
+            prop_assert!(pairing.of_rank.iter().flatten().all(|number| *number < pairing.keys.len()));
+            let across = across(&traces, &events, &steps, &pairing);
             let mut seen = std::collections::BTreeSet::new();
             for one in &across.measured {
                 prop_assert!(one.found.members.len() > 1);
-                prop_assert!(one.found.members.windows(2).all(|pair| pair[0].0 < pair[1].0));
+                prop_assert!(one.found.members.windows(2).all(|pair| pair[0].rank < pair[1].rank));
                 for member in &one.found.members {
                     prop_assert!(seen.insert(*member), "{member:?} twice");
                 }
@@ -256,11 +280,12 @@ mod tests {
             let groups = groups::groups(&across.measured, &lists, &[0, 1, 2]);
             prop_assert!(groups.iter().all(|g| g.no_bandwidth.is_some() == g.busbw_gbs.is_none()));
             prop_assert!(groups.iter().all(|g| g.untimed == g.untimed_reasons.values().sum::<u64>()));
-            let again = super::across(&traces, &events, &steps, &keys);
+            let again = super::across(&traces, &events, &steps, &pairing);
             prop_assert_eq!(groups, groups::groups(&again.measured, &lists, &[0, 1, 2]));
-            let waits = groups::step_waits(&across.measured, &across.compute, &keys[0], &[0, 1, 2]);
+            let waits = groups::step_waits(&across.measured, &across.compute, &pairing.of_rank[0], &[0, 1, 2]);
             prop_assert!(waits.iter().all(|w| w.exposed_wait_ns >= 0 && w.exposed_wait_ns <= w.wait_ns && w.waited_for_ns >= 0));
-            crate::collectives::warnings::warnings(&across, &traces, &events, &[]);
+            let traces: Vec<&RankTrace> = traces.iter().collect();
+            crate::collectives::warnings::warnings(&across, &traces, &lists, &[]);
         }
     }
 }

@@ -1,9 +1,6 @@
 //! Where the operations of a rank stand among its steps: order is counted from there.
 
-use std::collections::HashMap;
-
 use super::events::Event;
-use crate::analysis::run::StepKey;
 use crate::model::Span;
 use crate::model::op::NO_LAUNCH;
 use crate::steps::Step;
@@ -15,16 +12,16 @@ pub enum Anchor {
     /// Before the first step.
     Before,
     /// In this step.
-    Step(u32),
+    Step(usize),
     /// After this step and in none.
-    After(u32),
+    After(usize),
     /// Anywhere in the capture: nothing says where.
     Anywhere,
 }
 
 impl Anchor {
     /// The step, if the operation is in one.
-    pub fn step(self) -> Option<u32> {
+    pub fn step(self) -> Option<usize> {
         match self {
             Anchor::Step(step) => Some(step),
             _ => None,
@@ -32,51 +29,13 @@ impl Anchor {
     }
 }
 
-/// The steps of all ranks as numbers.
-#[derive(Debug, Default)]
-pub struct StepNumbers<'a> {
-    /// Key by number.
-    pub keys: Vec<&'a StepKey>,
-    /// Numbers of each rank's steps.
-    pub of_rank: Vec<Vec<u32>>,
-    /// True if equal numbers are surely the same step: ranges with a number in their text. Windows from kernels, whole
-    /// captures and texts without a number of their own are only counted, from wherever a rank's capture begins.
-    pub named: bool,
-}
-
-impl<'a> StepNumbers<'a> {
-    /// Numbers the steps in the order in which they first occur.
-    pub fn new(steps: &[Vec<Step>], keys: &'a [Vec<StepKey>]) -> StepNumbers<'a> {
-        let mut numbers: HashMap<&StepKey, u32> = HashMap::new();
-        let mut list = Vec::new();
-        let of_rank = keys
-            .iter()
-            .map(|own| {
-                let number = |key: &'a StepKey| {
-                    *numbers.entry(key).or_insert_with(|| {
-                        list.push(key);
-                        list.len() as u32 - 1
-                    })
-                };
-                own.iter().map(number).collect()
-            })
-            .collect();
-        let from_ranges = steps.iter().flatten().all(|step| step.range.is_some());
-        // A number that never changes ("train_v2") names no step.
-        let numbered = list.iter().all(|(text, _)| text.contains(|c: char| c.is_ascii_digit()));
-        let changes = list.len() < 2 || list.iter().any(|(text, _)| *text != list[0].0);
-        let named = from_ranges && numbered && changes;
-        StepNumbers { keys: list, of_rank, named }
-    }
-}
-
 /// The anchor of each event: by its launch where steps are ranges, else by the window in which it starts.
-/// `numbers` are those of `steps`.
-pub fn anchors(events: &[Event], steps: &[Step], numbers: &[u32]) -> Vec<Anchor> {
+/// `numbers` are those of `steps` ([`super::pairing::Pairing`]).
+pub fn anchors(events: &[Event], steps: &[Step], numbers: &[usize]) -> Vec<Anchor> {
     let number = |step: usize| numbers.get(step).copied();
     let ranges: Option<Vec<Span>> = steps.iter().map(|step| step.range).collect();
     if let Some(ranges) = ranges {
-        let owners = Owners::new(ranges);
+        let owners = Owners::over(ranges);
         let of_launch = |event: &Event| match owners.of(event.launch) {
             Owner::Step(step) => number(step as usize).map(Anchor::Step),
             Owner::After(step) => number(step as usize).map(Anchor::After),
@@ -148,25 +107,5 @@ mod tests {
         let expected =
             [Anchor::Anywhere, Anchor::Step(0), Anchor::Step(0), Anchor::Step(1), Anchor::Anywhere];
         assert_eq!(anchors(&events, &steps, &[0, 1]), expected);
-    }
-
-    #[test]
-    fn only_ranges_with_numbers_name_a_step() {
-        let keys = |name: &str| vec![vec![(name.to_owned(), 0)]];
-        let ranges = |name: &str| vec![vec![step(name, Some((0, 1)), (0, 1))]];
-        assert!(StepNumbers::new(&ranges("Batch 7"), &keys("Batch 7")).named);
-        assert!(!StepNumbers::new(&ranges("train"), &keys("train")).named);
-        let twice = vec![vec![("train_v2".to_owned(), 0), ("train_v2".to_owned(), 1)]];
-        assert!(!StepNumbers::new(&ranges("train_v2"), &twice).named);
-        assert!(
-            !StepNumbers::new(&[vec![step("kernel step 0", None, (0, 1))]], &keys("kernel step 0"))
-                .named
-        );
-        // The same step has the same number on every rank, whatever its place.
-        let lists = vec![
-            vec![("a 1".to_owned(), 0), ("a 2".to_owned(), 0)],
-            vec![("a 2".to_owned(), 0), ("a 1".to_owned(), 0)],
-        ];
-        assert_eq!(StepNumbers::new(&[], &lists).of_rank, [vec![0, 1], vec![1, 0]]);
     }
 }

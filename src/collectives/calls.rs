@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::classify;
-use crate::model::{CallKind, Class, CommOp, NcclCall, Ns, RankTrace};
+use crate::model::{CallKind, CommOp, NcclCall, Ns, RankTrace};
 
 /// Ranges around a range that are looked through: calls nest a few levels deep, a hostile file as deep as it likes.
 const DEEPEST: usize = 64;
@@ -119,7 +119,7 @@ pub fn by_kernel(trace: &RankTrace) -> HashMap<usize, Vec<&NcclCall>> {
         return found;
     }
     let ops = &trace.ops;
-    let kernels: Vec<usize> = (0..ops.len()).filter(|&i| ops.class[i] == Class::Comm).collect();
+    let kernels: Vec<usize> = (0..ops.len()).filter(|&i| ops.in_collective(i)).collect();
     // Latest end among this kernel and all before it: bounds the search backwards.
     let latest_end: Vec<Ns> = kernels
         .iter()

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::events::Event;
+use super::refs::RankIx;
 use crate::model::RankTrace;
 
 /// What is known of one communicator.
@@ -10,10 +11,10 @@ use crate::model::RankTrace;
 struct Communicator {
     /// Its ranks; `None` if nothing says how many.
     n_ranks: Option<u32>,
-    /// Indices of the run's ranks that use it here, in order of rank.
-    users: Vec<usize>,
-    /// Index of the run's rank by number in the communicator.
-    by_number: BTreeMap<i64, usize>,
+    /// The run's ranks that use it here, in order.
+    users: Vec<RankIx>,
+    /// The run's rank by number in the communicator.
+    by_number: BTreeMap<i64, RankIx>,
 }
 
 /// The communicators of a run.
@@ -34,7 +35,7 @@ impl Communicators {
         let mut list: BTreeMap<u64, Communicator> = BTreeMap::new();
         for (r, own) in events.iter().enumerate() {
             let used: BTreeSet<u64> = own.iter().filter_map(|event| event.comm).collect();
-            used.into_iter().for_each(|comm| list.entry(comm).or_default().users.push(r));
+            used.into_iter().for_each(|comm| list.entry(comm).or_default().users.push(RankIx(r)));
         }
         let world = traces.iter().filter_map(|t| t.world_size).max();
         let complete = world.is_none_or(|world| world as usize <= traces.len());
@@ -53,7 +54,7 @@ impl Communicators {
                     comm.by_number.clear();
                 }
                 comm.n_ranks = Some(init.n_ranks);
-                comm.by_number.insert(i64::from(init.rank), r);
+                comm.by_number.insert(i64::from(init.rank), RankIx(r));
             }
         }
         let assumed = world.is_none()
@@ -62,8 +63,8 @@ impl Communicators {
         Communicators { list, everyone: complete.then_some(traces.len() as u32), assumed }
     }
 
-    /// Index of the run's rank by number in a communicator, as far as they are known.
-    pub fn numbers(&self, comm: u64) -> Option<&BTreeMap<i64, usize>> {
+    /// The run's rank by number in a communicator, as far as they are known.
+    pub fn numbers(&self, comm: u64) -> Option<&BTreeMap<i64, RankIx>> {
         self.list.get(&comm).map(|known| &known.by_number)
     }
 

@@ -1,11 +1,12 @@
 //! Communication of one rank as operations: a kernel (or the copies of a copy-engine collective) with what its call said.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::calls::{self, Calls};
 use crate::classify;
 use crate::model::op::{NO_CALL, NO_LAUNCH};
-use crate::model::{Class, CommOp, NameId, NcclCall, Ns, RankTrace};
+use crate::model::{CommOp, NameId, NcclCall, Ns, RankTrace};
 
 /// Where the size of an operation came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -116,15 +117,89 @@ impl Event {
     }
 }
 
+/// Communicators that a device is known to be in.
+type Comms = Arc<BTreeSet<u64>>;
+
+/// Which devices of a process run kernels of the same call: one thread may call NCCL for several devices between
+/// `ncclGroupStart` and `ncclGroupEnd`, whose end launches all of them.
+#[derive(Debug, Default)]
+pub struct Launches {
+    /// By (report, process, call), where there are several: for each device the communicators that it is known to be in.
+    devices: HashMap<(usize, u32, u32), Vec<Comms>>,
+}
+
+impl Launches {
+    /// Over all ranks of all reports.
+    pub fn new(traces: &[RankTrace]) -> Launches {
+        let mut processes: BTreeMap<(usize, u32), Vec<&RankTrace>> = BTreeMap::new();
+        for trace in traces {
+            processes.entry((trace.input, trace.pid)).or_default().push(trace);
+        }
+        let mut devices: HashMap<(usize, u32, u32), Vec<Comms>> = HashMap::new();
+        for ((input, pid), own) in processes.into_iter().filter(|(_, own)| own.len() > 1) {
+            for trace in own {
+                let comms: Comms = Arc::new(trace.comm_inits.iter().map(|c| c.comm).collect());
+                let ops = &trace.ops;
+                let calls: BTreeSet<u32> = (0..ops.len())
+                    .filter(|&i| ops.in_collective(i) && ops.call[i] != NO_CALL)
+                    .map(|i| ops.call[i])
+                    .collect();
+                for call in calls {
+                    devices.entry((input, pid, call)).or_default().push(Arc::clone(&comms));
+                }
+            }
+        }
+        devices.retain(|_, list| list.len() > 1);
+        Launches { devices }
+    }
+
+    /// Of what a call launches, that which runs on the device of this rank; empty where nothing tells the devices apart.
+    ///
+    /// Every device of a communicator makes the same calls on it, so each gets its part of those that are alike.
+    fn of_device<'t>(
+        &self,
+        trace: &RankTrace,
+        call: u32,
+        members: Vec<&'t NcclCall>,
+    ) -> Vec<&'t NcclCall> {
+        let Some(devices) = self.devices.get(&(trace.input, trace.pid, call)) else {
+            return members;
+        };
+        let own: BTreeSet<u64> = trace.comm_inits.iter().map(|init| init.comm).collect();
+        let sharing = |member: &NcclCall| {
+            let users = |comm: u64| devices.iter().filter(|comms| comms.contains(&comm)).count();
+            match member.comm.map(|comm| (comm, users(comm))) {
+                // Nothing says which devices are in it: all that launch.
+                None | Some((_, 0)) => Some(devices.len()),
+                Some((comm, n)) => own.contains(&comm).then_some(n),
+            }
+        };
+        // By what calls have in common: how many there are, and how many devices share them.
+        let mut kinds = BTreeMap::new();
+        let mut list = Vec::new();
+        for member in members {
+            let Some(n) = sharing(member) else { continue };
+            let kind =
+                (member.op, member.comm, member.bytes, member.redop, member.root, member.peer);
+            let (count, _) = kinds.entry(kind).or_insert((0, n));
+            *count += 1;
+            if *count % n == 0 {
+                list.push(member);
+            }
+        }
+        if kinds.values().all(|(count, n)| count % n == 0) { list } else { Vec::new() }
+    }
+}
+
 /// The communication of a rank in order of (start, end).
-pub fn events(trace: &RankTrace) -> Vec<Event> {
+pub fn events(trace: &RankTrace, launches: &Launches) -> Vec<Event> {
     let calls = Calls::new(&trace.nccl);
     let from_gpu = calls::by_kernel(trace);
     // Operations of one call: kernels that a group launched, copies of a copy-engine collective.
     let mut by_call: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut list = Vec::new();
     let ops = &trace.ops;
-    for i in (0..ops.len()).filter(|&i| ops.class[i] == Class::Comm) {
+    for i in (0..ops.len()).filter(|&i| ops.in_collective(i)) {
         match (from_gpu.get(&i), ops.call[i]) {
             // What ran on the GPU says more than the call that launched it.
             (Some(members), _) => list.push(with_members(trace, bare(trace, i), members)),
@@ -133,7 +208,8 @@ pub fn events(trace: &RankTrace) -> Vec<Event> {
         }
     }
     for (call, indices) in by_call {
-        of_call(trace, &calls.members(call), &indices, &mut list);
+        let members = launches.of_device(trace, call, calls.members(call));
+        of_call(trace, &members, &indices, &mut list);
     }
     list.sort_by_key(|event| (event.start, event.end, event.stream));
     list

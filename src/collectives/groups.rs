@@ -1,23 +1,91 @@
 //! Matched collectives by operation, communicator and size; waiting by step and rank.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 use super::events::Event;
-use super::matching::{Match, Method};
+use super::matches::{Match, Method};
+use super::refs::{EventRef, RankIx};
 use super::transfer::{Timing, Untimed, bandwidth};
-use crate::analysis::run::StepKey;
 use crate::model::{CommOp, Ns, Span};
-use crate::report::{CollectiveGroup, StepWait};
 use crate::stats;
 use crate::timeline::SpanSet;
+
+/// Matched calls of one operation, communicator and size.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CollectiveGroup {
+    /// `AllReduce`, ...
+    pub op: String,
+    /// Communicator id as `0x` + 16 hex digits.
+    pub comm_id: Option<String>,
+    /// Ranks that took part.
+    pub ranks: Vec<u32>,
+    /// Of sends that go one way only: the rank that sends.
+    pub from_rank: Option<u32>,
+    /// Ranks of the communicator; `None` if nothing says how many.
+    pub n_ranks: Option<u32>,
+    /// Payload bytes as logged.
+    pub bytes: Option<u64>,
+    /// Calls that were matched over all ranks.
+    pub count: u64,
+    /// Transfer time, median over calls, ns.
+    pub transfer_ns: Option<i64>,
+    /// 95th percentile of the transfer time, ns.
+    pub transfer_p95_ns: Option<i64>,
+    /// Waiting time by rank, median over calls, ns.
+    pub wait_ns: BTreeMap<u32, i64>,
+    /// S / transfer, decimal GB/s, median over calls.
+    pub algbw_gbs: Option<f64>,
+    /// algbw times the operation's factor, decimal GB/s, median over calls.
+    pub busbw_gbs: Option<f64>,
+    /// Why there is no bandwidth, if there is none.
+    pub no_bandwidth: Option<String>,
+    /// Where the bytes came from: `payload`, `inspector`.
+    pub bytes_source: Option<String>,
+    /// busbw as a share of the link's one-direction peak.
+    pub peak_share: Option<f64>,
+    /// That peak and where its figure comes from.
+    pub peak_source: Option<String>,
+    /// Calls whose transfer time cannot be told.
+    pub untimed: u64,
+    /// Those calls by reason.
+    pub untimed_reasons: BTreeMap<String, u64>,
+    /// Latest minus earliest arrival on aligned clocks, median over calls, ns.
+    pub arrival_spread_ns: Option<i64>,
+    /// Latest minus earliest departure on aligned clocks of ranks that should leave together, 95th percentile over calls, ns.
+    pub leave_spread_p95_ns: Option<i64>,
+    /// Calls at which each rank arrived last.
+    pub last_arriver: BTreeMap<u32, u64>,
+    /// Calls of which waits are known and at which ranks arrive closer than clocks and departures can tell apart: no order.
+    pub unordered: u64,
+    /// How the calls were matched.
+    pub matched_by: String,
+}
+
+/// How long one rank waited in the collectives of one step.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepWait {
+    /// Index of the run's step.
+    pub step: usize,
+    /// Rank.
+    pub rank: u32,
+    /// Time in which it waited in a matched collective of the step, or in several at once (own duration minus transfer; of those that
+    /// ranks do not leave together the time from its arrival to the last one), ns.
+    pub wait_ns: i64,
+    /// The part of it without a compute kernel beside it, ns.
+    pub exposed_wait_ns: i64,
+    /// What this rank's lateness cost: the longest, over the other ranks, of their exposed waits in those collectives of the
+    /// step at which this rank arrived last, ns.
+    pub waited_for_ns: i64,
+    /// Collectives of the step at which this rank arrived last.
+    pub last_count: u64,
+}
 
 /// A match with its numbers.
 #[derive(Debug, Clone)]
 pub struct Measured {
     /// Which events.
     pub found: Match,
-    /// The step that launched it on every rank.
-    pub step: Option<StepKey>,
     /// Its numbers.
     pub timing: Timing,
     /// When each member waited, in its report's own time; as long as `timing.wait_ns`.
@@ -42,7 +110,7 @@ pub fn groups(measured: &[Measured], events: &[&[Event]], ranks: &[u32]) -> Vec<
     let mut by_key: BTreeMap<Key, Vec<&Measured>> = BTreeMap::new();
     for one in measured {
         let members = &one.found.members;
-        let of = |&(r, e): &(usize, usize)| &events[r][e];
+        let of = |at: &EventRef| &events[at.rank][at.event];
         let same = |f: fn(&Event) -> Option<u64>| {
             let first = f(of(&members[0]));
             first.filter(|_| members.iter().all(|m| f(of(m)) == first))
@@ -53,7 +121,7 @@ pub fn groups(measured: &[Measured], events: &[&[Event]], ranks: &[u32]) -> Vec<
             op,
             comm: same(|e| e.comm),
             bytes: size(op, members.iter().map(of)),
-            ranks: members.iter().map(|&(r, _)| ranks[r]).collect(),
+            ranks: members.iter().map(|at| ranks[at.rank]).collect(),
             from: sender(members, events).map(|r| ranks[r]),
             method: one.found.method,
         };
@@ -66,13 +134,13 @@ pub fn groups(measured: &[Measured], events: &[&[Event]], ranks: &[u32]) -> Vec<
 }
 
 /// Which of two members sends, if the other only receives: there and back are different things to wait for.
-fn sender(members: &[(usize, usize)], events: &[&[Event]]) -> Option<usize> {
-    let &[(a, i), (b, j)] = members else { return None };
+fn sender(members: &[EventRef], events: &[&[Event]]) -> Option<RankIx> {
+    let &[a, b] = members else { return None };
     let one_way = |from: &Event, to: &Event| {
         from.receives == 0 && to.sends == 0 && from.sends > 0 && to.receives > 0
     };
-    let (first, second) = (&events[a][i], &events[b][j]);
-    one_way(first, second).then_some(a).or_else(|| one_way(second, first).then_some(b))
+    let (first, second) = (&events[a.rank][a.event], &events[b.rank][b.event]);
+    one_way(first, second).then_some(a.rank).or_else(|| one_way(second, first).then_some(b.rank))
 }
 
 /// The size of a collective. NCCL wants the same count and type of every rank, so where it is known on some ranks (one wrote a log, another
@@ -106,8 +174,10 @@ fn group(key: Key, calls: &[&Measured], events: &[&[Event]]) -> (Ns, CollectiveG
             busbw.push(bus);
         }
     }
-    let source =
-        calls.iter().flat_map(|c| &c.found.members).find_map(|&(r, e)| events[r][e].bytes_source);
+    let source = calls
+        .iter()
+        .flat_map(|c| &c.found.members)
+        .find_map(|at| events[at.rank][at.event].bytes_source);
     let spreads = |f: fn(&Timing) -> Option<Ns>| {
         calls.iter().filter_map(|c| f(&c.timing)).collect::<Vec<Ns>>()
     };
@@ -156,7 +226,8 @@ fn no_bandwidth(
     events: &[&[Event]],
     n_ranks: Option<u32>,
 ) -> String {
-    let members = || calls.iter().flat_map(|c| &c.found.members).map(|&(r, e)| &events[r][e]);
+    let members =
+        || calls.iter().flat_map(|c| &c.found.members).map(|at| &events[at.rank][at.event]);
     let reason = if key.op == CommOp::Other {
         Untimed::Mixed.label()
     } else if key.bytes.is_none() {
@@ -205,11 +276,11 @@ pub fn arrivals(measured: &[Measured], ranks: usize) -> Vec<Arrivals> {
     let mut list = vec![Arrivals::default(); ranks];
     for one in measured {
         let Some(last) = one.timing.last else { continue };
-        list[one.found.members[last].0].last += 1;
+        list[one.found.members[last].rank.0].last += 1;
         if let Some(first) = one.timing.first {
-            list[one.found.members[first].0].first += 1;
+            list[one.found.members[first].rank.0].first += 1;
         }
-        one.found.members.iter().for_each(|&(r, _)| list[r].ordered += 1);
+        one.found.members.iter().for_each(|at| list[at.rank.0].ordered += 1);
     }
     list
 }
@@ -220,47 +291,52 @@ struct Waits {
     own: Vec<Span>,
     last: u64,
     /// Waits of each other rank for this one.
-    caused: HashMap<usize, Vec<Span>>,
+    caused: BTreeMap<RankIx, Vec<Span>>,
 }
 
 /// Waiting of each rank in each step of the run, in its matched collectives of which waits are known: time that several of them wait
-/// at once counts once. A step without such a collective has no row. `compute` is when each rank computes.
+/// at once counts once. A step without such a collective has no row. `compute` is when each rank computes, `run_steps` the
+/// paired step that each step of the run is.
 pub fn step_waits(
     measured: &[Measured],
     compute: &[SpanSet],
-    steps: &[StepKey],
+    run_steps: &[usize],
     ranks: &[u32],
 ) -> Vec<StepWait> {
-    let index: HashMap<&StepKey, usize> =
-        steps.iter().enumerate().map(|(i, key)| (key, i)).collect();
-    let mut waits: BTreeMap<(usize, usize), Waits> = BTreeMap::new();
+    let index: HashMap<usize, usize> =
+        run_steps.iter().enumerate().map(|(i, &number)| (number, i)).collect();
+    let mut waits: BTreeMap<(usize, RankIx), Waits> = BTreeMap::new();
     for one in measured {
-        let Some(&step) = one.step.as_ref().and_then(|key| index.get(key)) else { continue };
-        for (&(r, _), &wait) in one.found.members.iter().zip(&one.waits) {
-            waits.entry((step, r)).or_default().own.push(wait);
+        let Some(&step) = one.found.step.and_then(|number| index.get(&number)) else { continue };
+        for (at, &wait) in one.found.members.iter().zip(&one.waits) {
+            waits.entry((step, at.rank)).or_default().own.push(wait);
         }
         let Some(last) = one.timing.last else { continue };
-        let late = waits.entry((step, one.found.members[last].0)).or_default();
+        let late = waits.entry((step, one.found.members[last].rank)).or_default();
         late.last += 1;
-        for (position, &(r, _)) in
+        for (position, at) in
             one.found.members.iter().enumerate().filter(|(position, _)| *position != last)
         {
-            late.caused.entry(r).or_default().extend(one.waits.get(position));
+            late.caused.entry(at.rank).or_default().extend(one.waits.get(position));
         }
     }
-    let hidden = |r: usize, waits: &SpanSet| {
-        waits.spans().iter().map(|wait| compute[r].measure_in(*wait)).fold(0, Ns::saturating_add)
+    let hidden = |rank: RankIx, waits: &SpanSet| {
+        let compute = &compute[rank];
+        waits.spans().iter().map(|wait| compute.measure_in(*wait)).fold(0, Ns::saturating_add)
     };
-    let exposed = |r: usize, waits: &SpanSet| waits.measure().saturating_sub(hidden(r, waits));
-    let row = |((step, r), waits): ((usize, usize), Waits)| {
+    let exposed =
+        |rank: RankIx, waits: &SpanSet| waits.measure().saturating_sub(hidden(rank, waits));
+    let row = |((step, rank), waits): ((usize, RankIx), Waits)| {
         let own = SpanSet::from_unsorted(waits.own);
-        let caused =
-            waits.caused.into_iter().map(|(r, waits)| exposed(r, &SpanSet::from_unsorted(waits)));
+        let caused = waits
+            .caused
+            .into_iter()
+            .map(|(rank, waits)| exposed(rank, &SpanSet::from_unsorted(waits)));
         StepWait {
             step,
-            rank: ranks[r],
+            rank: ranks[rank],
             wait_ns: own.measure(),
-            exposed_wait_ns: exposed(r, &own),
+            exposed_wait_ns: exposed(rank, &own),
             waited_for_ns: caused.max().unwrap_or(0),
             last_count: waits.last,
         }

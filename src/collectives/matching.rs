@@ -1,179 +1,27 @@
-//! Which operations of different ranks are the same collective (metrics definition, section 6).
+//! Which operations of different ranks are the same collective (docs/metrics.md, section 6).
 //!
 //! In this order of trust: a number that all ranks share (advanced tracing); communicator and order, for sends and receives
-//! between the same two ranks ([`pairs`]); order on streams that run equal kernels ([`streams`]). Order is counted from the
-//! step: the k-th AllReduce of "Batch 7" here is the k-th of "Batch 7" there. Where counts or sizes differ, or steps have no
-//! names, clocks decide what they can, and the rest stays alone: nothing is paired blindly.
+//! between the same two ranks ([`pairs`]); order on streams that run equal kernels ([`streams`]), for ranks that leave
+//! together ([`together`]). Order is counted from the step: the k-th AllReduce of "Batch 7" here is the k-th of "Batch 7"
+//! there. Where counts or sizes differ, or steps have no names, order decides for operations that ranks may leave early
+//! ([`order`]) and clocks for the others, as far as they can; the rest stays alone: nothing is paired blindly.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::anchors::Anchor;
-use super::clocks::RankClock;
+use super::clocks::{Origin, RankClock};
 use super::communicators::Communicators;
 use super::events::Event;
-use super::{pairs, streams};
-use crate::model::{CommOp, Names, Ns};
-
-/// The communication of one rank with what matching needs to know about it.
-#[derive(Debug)]
-pub struct RankEvents<'a> {
-    /// Rank number.
-    pub rank: u32,
-    /// Events in order of (start, end).
-    pub events: &'a [Event],
-    /// Where each event stands.
-    pub anchors: Vec<Anchor>,
-    /// Kernel names.
-    pub names: &'a Names,
-}
-
-/// Why an operation has no partner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
-    /// Nobody else here takes part.
-    Absent,
-    /// Ranks have different numbers of them, or in another order of sizes or kernels.
-    Unequal,
-    /// The clocks of the ranks cannot be compared, and there is nothing else to go by.
-    NoClock,
-    /// The order agrees, the times do not.
-    NotTogether,
-    /// No payload names the communicator, and ends agree with no other rank.
-    LeavesAlone,
-    /// Peers are numbers in a communicator in which the rank's own number is not known.
-    OwnNumber,
-    /// One kernel works with several of another rank.
-    Chained,
-}
-
-impl Reason {
-    /// What reports print after "have no partner: ".
-    pub fn label(self) -> &'static str {
-        match self {
-            Reason::Absent => "no other rank of the report takes part",
-            Reason::Unequal => "counts, sizes or kernels differ between ranks",
-            Reason::NoClock => "only clocks could tell, and those of the ranks cannot be compared",
-            Reason::NotTogether => "they do not run at the same time on the ranks",
-            Reason::LeavesAlone => {
-                "the communicator is not known, and they end together on no other rank"
-            }
-            Reason::OwnNumber => "the rank's own number in the communicator is not known",
-            Reason::Chained => "one kernel works with several of another rank",
-        }
-    }
-}
-
-/// How members of a match were found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Method {
-    /// A number that is equal on all ranks.
-    OperationId,
-    /// Communicator, operation and order within the step.
-    Communicator,
-    /// Order on the stream within the step, with equal kernel names.
-    StreamOrder,
-    /// Communicator or stream as above, and that they run at the same time.
-    Clock,
-}
-
-impl Method {
-    /// The words that reports print.
-    pub fn label(self) -> &'static str {
-        match self {
-            Method::OperationId => "operation id",
-            Method::Communicator => "communicator and order",
-            Method::StreamOrder => "stream order and kernel name",
-            Method::Clock => "time",
-        }
-    }
-}
-
-/// One collective: the event of each rank that takes part.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Match {
-    /// (index of the rank, index of its event), in order of ranks; at least two.
-    pub members: Vec<(usize, usize)>,
-    /// How they were found.
-    pub method: Method,
-    /// The step that launched it on every rank.
-    pub step: Option<u32>,
-    /// The role of the stream, where that is all that says who takes part.
-    pub role: Option<u32>,
-}
-
-/// What puts operations of different ranks side by side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Key {
-    /// Equal on all ranks.
-    Operation(u64),
-    /// The operation with this number on this communicator.
-    Sequence(u64, CommOp, u64),
-    /// Operations of one kind on one communicator, from here on.
-    Communicator(u64, CommOp, Anchor),
-    /// Operations on the stream of this role, from here on.
-    Stream(u32, Anchor),
-}
-
-/// Operations among which order decides.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bucket {
-    /// What they have in common.
-    pub key: Key,
-    /// By index of the rank, in order: indices of its events, in order.
-    pub lists: Vec<(usize, Vec<usize>)>,
-}
-
-/// All matches and all that is alone.
-#[derive(Debug, Default)]
-pub struct Matching {
-    /// In order of the first member's (start, rank, event) once [`Matching::sort`] was called.
-    pub matches: Vec<Match>,
-    /// What order cannot decide.
-    pub open: Vec<Bucket>,
-    /// Operations without a partner.
-    pub alone: BTreeMap<Reason, Alone>,
-}
-
-/// Operations that have no partner for the same reason.
-#[derive(Debug)]
-pub struct Alone {
-    /// How many each rank (its number) has.
-    pub by_rank: BTreeMap<u32, u64>,
-    /// The first case, in words.
-    pub example: String,
-}
-
-impl Matching {
-    /// Counts operations of rank `r` (its index) as alone.
-    fn leave(
-        &mut self,
-        ranks: &[RankEvents<'_>],
-        reason: Reason,
-        (r, count): (usize, usize),
-        example: impl FnOnce() -> String,
-    ) {
-        if count > 0 {
-            let alone = self
-                .alone
-                .entry(reason)
-                .or_insert_with(|| Alone { by_rank: BTreeMap::new(), example: example() });
-            *alone.by_rank.entry(ranks[r].rank).or_default() += count as u64;
-        }
-    }
-
-    /// Puts matches in order.
-    pub fn sort(&mut self, ranks: &[RankEvents<'_>]) {
-        self.matches.sort_by_key(|m| {
-            let (rank, event) = m.members[0];
-            (ranks[rank].events[event].start, rank, event)
-        });
-    }
-}
+use super::matches::{Bucket, Key, Match, Matching, Method, RankEvents, Reason};
+use super::refs::{EventRef, RankIx};
+use super::{order, pairs, streams, together};
+use crate::model::{CommOp, Ns};
 
 /// Sorts the events of all ranks into buckets and matches what order decides. `named` is true if anchors name the same step
 /// on every rank: without, order proves nothing and every bucket stays open. Linear in the number of events, up to sorting.
 pub fn match_events(
     ranks: &[RankEvents<'_>],
+    origins: &[Origin],
     communicators: &Communicators,
     named: bool,
 ) -> Matching {
@@ -197,7 +45,7 @@ pub fn match_events(
                     Key::Sequence(comm, event.op, seq)
                 }
                 (None, Some(_), _) if !event.partners.is_empty() => {
-                    sends.push((r, i));
+                    sends.push(EventRef::new(RankIx(r), i));
                     continue;
                 }
                 (None, Some(comm), _) => Key::Communicator(comm, event.op, anchor),
@@ -212,53 +60,63 @@ pub fn match_events(
             entries.push((number, r as u32, i as u32));
         }
     }
-    join_sends(ranks, &sends, communicators, named, &mut result);
+    join_sends(ranks, origins, &sends, communicators, named, &mut result);
     entries.sort_unstable();
     for bucket in entries.chunk_by(|a, b| a.0 == b.0) {
         let lists = bucket
             .chunk_by(|a, b| a.1 == b.1)
-            .map(|own| (own[0].1 as usize, own.iter().map(|e| e.2 as usize).collect()))
+            .map(|own| (RankIx(own[0].1 as usize), own.iter().map(|e| e.2 as usize).collect()))
             .collect();
         by_order(ranks, Bucket { key: keys[bucket[0].0 as usize], lists }, named, &mut result);
     }
-    split_streams(ranks, communicators, &mut result);
+    split_streams(ranks, origins, communicators, &mut result);
     result
 }
 
-/// Splits matches of unknown communicator into groups of ranks that end them together.
-fn split_streams(ranks: &[RankEvents<'_>], communicators: &Communicators, result: &mut Matching) {
-    let (matches, alone) =
-        streams::split(ranks, communicators.size(None), std::mem::take(&mut result.matches));
+/// Splits matches of unknown communicator into groups of ranks that leave them together.
+fn split_streams(
+    ranks: &[RankEvents<'_>],
+    origins: &[Origin],
+    communicators: &Communicators,
+    result: &mut Matching,
+) {
+    let matches = std::mem::take(&mut result.matches);
+    let (matches, alone) = together::split(ranks, origins, communicators.size(None), matches);
     result.matches = matches;
-    for (r, e) in alone {
-        result.leave(ranks, Reason::LeavesAlone, (r, 1), || describe(&ranks[r].events[e]));
+    for at in alone {
+        result.leave(ranks, Reason::LeavesAlone, (at.rank, 1), || describe(event(ranks, at)));
     }
+}
+
+fn event<'a>(ranks: &[RankEvents<'a>], at: EventRef) -> &'a Event {
+    &ranks[at.rank].events[at.event]
 }
 
 fn join_sends(
     ranks: &[RankEvents<'_>],
-    sends: &[(usize, usize)],
+    origins: &[Origin],
+    sends: &[EventRef],
     communicators: &Communicators,
     named: bool,
     result: &mut Matching,
 ) {
     let anchor =
-        |(r, e): (usize, usize)| if named { ranks[r].anchors[e] } else { Anchor::Anywhere };
-    let found = pairs::join(ranks, sends, communicators, anchor);
+        |at: EventRef| if named { ranks[at.rank].anchors[at.event] } else { Anchor::Anywhere };
+    let found = pairs::join(ranks, origins, sends, communicators, anchor);
     for members in found.groups {
         let step = common_step(ranks, &members);
         result.matches.push(Match { members, method: Method::Communicator, step, role: None });
     }
-    for ((r, e), reason) in found.alone {
-        result.leave(ranks, reason, (r, 1), || {
-            format!("{} of rank {}", describe(&ranks[r].events[e]), ranks[r].rank)
+    for (at, reason) in found.alone {
+        result.leave(ranks, reason, (at.rank, 1), || {
+            format!("{} of rank {}", describe(event(ranks, at)), ranks[at.rank].rank)
         });
     }
 }
 
 /// The step of all members, if it is one.
-fn common_step(ranks: &[RankEvents<'_>], members: &[(usize, usize)]) -> Option<u32> {
-    let of = |&(r, e): &(usize, usize)| ranks[r].anchors[e].step();
+fn common_step(ranks: &[RankEvents<'_>], members: &[EventRef]) -> Option<usize> {
+    let of = |at: &EventRef| ranks[at.rank].anchors[at.event].step();
     let first = of(members.first()?)?;
     members.iter().all(|m| of(m) == Some(first)).then_some(first)
 }
@@ -311,8 +169,10 @@ fn by_order(ranks: &[RankEvents<'_>], bucket: Bucket, named: bool, result: &mut 
             continue;
         }
         for k in 0..bucket.lists[class[0]].1.len() {
-            let members: Vec<(usize, usize)> =
-                class.iter().map(|&l| (bucket.lists[l].0, bucket.lists[l].1[k])).collect();
+            let members: Vec<EventRef> = class
+                .iter()
+                .map(|&l| EventRef::new(bucket.lists[l].0, bucket.lists[l].1[k]))
+                .collect();
             let step = common_step(ranks, &members);
             result.matches.push(Match { members, method, step, role });
         }
@@ -323,21 +183,24 @@ fn by_order(ranks: &[RankEvents<'_>], bucket: Bucket, named: bool, result: &mut 
 fn alike(
     ranks: &[RankEvents<'_>],
     key: Key,
-    a: &(usize, Vec<usize>),
-    b: &(usize, Vec<usize>),
+    a: &(RankIx, Vec<usize>),
+    b: &(RankIx, Vec<usize>),
 ) -> bool {
+    let of = |list: &(RankIx, Vec<usize>), k: usize| EventRef::new(list.0, k);
     a.1.len() == b.1.len()
-        && a.1.iter().zip(&b.1).all(|(&x, &y)| can_be_same(ranks, key, (a.0, x), (b.0, y)))
+        && a.1.iter().zip(&b.1).all(|(&x, &y)| can_be_same(ranks, key, of(a, x), of(b, y)))
 }
 
 /// Sizes must agree where both are known, and without a communicator kernel names too.
-fn can_be_same(ranks: &[RankEvents<'_>], key: Key, a: (usize, usize), b: (usize, usize)) -> bool {
-    let (x, y) = (&ranks[a.0].events[a.1], &ranks[b.0].events[b.1]);
+fn can_be_same(ranks: &[RankEvents<'_>], key: Key, a: EventRef, b: EventRef) -> bool {
+    let (x, y) = (event(ranks, a), event(ranks, b));
     let sizes = x.bytes == y.bytes || x.bytes.is_none() || y.bytes.is_none();
     match key {
         Key::Operation(_) | Key::Sequence(..) => true,
         Key::Communicator(..) => sizes,
-        Key::Stream(..) => sizes && ranks[a.0].names.get(x.name) == ranks[b.0].names.get(y.name),
+        Key::Stream(..) => {
+            sizes && ranks[a.rank].names.get(x.name) == ranks[b.rank].names.get(y.name)
+        }
     }
 }
 
@@ -358,21 +221,78 @@ fn counts(ranks: &[RankEvents<'_>], bucket: &Bucket) -> String {
     format!("{}: {}{more}", what.unwrap_or_default(), shown.join(", "))
 }
 
-/// Decides the open buckets by clocks: what runs at the same time on every rank is the same operation.
-pub fn by_clock(
+/// Decides the open buckets: what ranks leave together by clocks (what runs at the same time on every rank is the same
+/// operation), the rest of what is on a known communicator by its order there.
+pub fn decide_open(
     ranks: &[RankEvents<'_>],
+    origins: &[Origin],
     communicators: &Communicators,
     clocks: &[RankClock],
     open: &[Bucket],
     result: &mut Matching,
 ) {
     for bucket in open {
-        by_clock_in(ranks, clocks, bucket, result);
+        if may_be_left_early(ranks, bucket) {
+            by_order_alone(ranks, clocks, bucket, result);
+        } else {
+            by_clock(ranks, clocks, bucket, result);
+        }
     }
-    split_streams(ranks, communicators, result);
+    split_streams(ranks, origins, communicators, result);
 }
 
-fn by_clock_in(
+/// True for one operation on a known communicator of which times do not tell who takes part: a root may be done with it
+/// before the others come.
+fn may_be_left_early(ranks: &[RankEvents<'_>], bucket: &Bucket) -> bool {
+    let left_early = |(rank, list): &(RankIx, Vec<usize>)| {
+        list.iter().all(|&k| !ranks[*rank].events[k].leaves_together())
+    };
+    matches!(bucket.key, Key::Communicator(_, op, _) if op != CommOp::Other)
+        && bucket.lists.iter().all(left_early)
+}
+
+/// Matches a bucket by order where sequences agree, from wherever the capture of a rank begins.
+fn by_order_alone(
+    ranks: &[RankEvents<'_>],
+    clocks: &[RankClock],
+    bucket: &Bucket,
+    result: &mut Matching,
+) {
+    let Some(((first, reference), others)) = bucket.lists.split_first() else { return };
+    let calls = |rank: RankIx, list: &[usize]| -> Vec<order::Call> {
+        let clock = &clocks[rank];
+        let comparable = clock.comparable(&clocks[*first]);
+        let call = |&k: &usize| {
+            let event = &ranks[rank].events[k];
+            let span = (clock.common(event.start), clock.common(event.end));
+            order::Call { bytes: event.bytes, span: comparable.then_some(span) }
+        };
+        list.iter().map(call).collect()
+    };
+    let of_first = calls(*first, reference);
+    let mut members: Vec<Vec<EventRef>> =
+        reference.iter().map(|&k| vec![EventRef::new(*first, k)]).collect();
+    for (rank, list) in others {
+        if let Some(shift) = order::shift(&of_first, &calls(*rank, list)) {
+            let (from, own) = order::starts(shift);
+            for (group, &k) in members.iter_mut().skip(from).zip(list.iter().skip(own)) {
+                group.push(EventRef::new(*rank, k));
+            }
+        }
+    }
+    let mut matched = vec![0; ranks.len()];
+    for members in members.into_iter().filter(|members| members.len() == bucket.lists.len()) {
+        members.iter().for_each(|member| matched[member.rank] += 1);
+        let step = common_step(ranks, &members);
+        result.matches.push(Match { members, method: Method::Communicator, step, role: None });
+    }
+    for (rank, list) in &bucket.lists {
+        let alone = list.len().saturating_sub(matched[*rank]);
+        result.leave(ranks, Reason::Unequal, (*rank, alone), || counts(ranks, bucket));
+    }
+}
+
+fn by_clock(
     ranks: &[RankEvents<'_>],
     clocks: &[RankClock],
     bucket: &Bucket,
@@ -386,7 +306,7 @@ fn by_clock_in(
     let mut next = vec![0usize; lists.len()];
     let span = |l: usize, k: usize| -> Option<(Ns, Ns)> {
         let (r, list) = &lists[l];
-        let event = &ranks[*r].events[*list.get(k)?];
+        let event = ranks[*r].events.get(*list.get(k)?)?;
         Some((clocks[*r].common(event.start), clocks[*r].common(event.end)))
     };
     // The heads of all lists: if they overlap they are one operation, else those that end before another begins are alone.
@@ -394,8 +314,8 @@ fn by_clock_in(
         (0..lists.len()).map(|l| span(l, next[l])).collect::<Option<Vec<_>>>().filter(|_| known)
     {
         let latest_start = heads.iter().map(|h| h.0).max().unwrap_or(0);
-        let members: Vec<(usize, usize)> =
-            lists.iter().zip(&next).map(|((r, list), &k)| (*r, list[k])).collect();
+        let members: Vec<EventRef> =
+            lists.iter().zip(&next).map(|((r, list), &k)| EventRef::new(*r, list[k])).collect();
         if heads.iter().all(|h| h.1 > latest_start)
             && members.iter().all(|&m| can_be_same(ranks, bucket.key, members[0], m))
         {
@@ -443,8 +363,8 @@ pub fn check(
 ) -> bool {
     let two_ranks = communicators.size(None) == Some(2);
     let apart = |m: &Match| {
-        let events = || m.members.iter().map(|&(r, e)| (&clocks[r], &ranks[r].events[e]));
-        let first = &clocks[m.members[0].0];
+        let events = || m.members.iter().map(|&at| (&clocks[at.rank], event(ranks, at)));
+        let first = &clocks[m.members[0].rank];
         let latest_start =
             events().map(|(clock, event)| clock.common(event.start)).max().unwrap_or(0);
         let earliest_end =
@@ -463,7 +383,7 @@ pub fn check(
             let shortest = events().map(|(_, event)| event.duration()).min().unwrap_or(0);
             let close = SENT_APART_NS.max(shortest / SENT_APART_PART).saturating_add(doubt);
             m.role.is_some()
-                && m.members.iter().all(|&(r, e)| ranks[r].events[e].op == CommOp::SendRecv)
+                && m.members.iter().all(|&at| event(ranks, at).op == CommOp::SendRecv)
                 && latest_end.saturating_sub(earliest_end) > close
         }
     };
@@ -471,8 +391,8 @@ pub fn check(
         std::mem::take(&mut result.matches).into_iter().partition(apart);
     result.matches = right;
     for m in &wrong {
-        m.members.iter().for_each(|&(r, e)| {
-            result.leave(ranks, Reason::NotTogether, (r, 1), || describe(&ranks[r].events[e]))
+        m.members.iter().for_each(|&at| {
+            result.leave(ranks, Reason::NotTogether, (at.rank, 1), || describe(event(ranks, at)))
         });
     }
     !wrong.is_empty()

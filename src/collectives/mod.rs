@@ -1,7 +1,7 @@
-//! Across ranks: what ran ([`events`], [`calls`]), which operations are the same collective ([`matching`], [`pairs`],
-//! [`streams`], counted from [`anchors`]), how far clocks are apart ([`clocks`], [`sync`]), who is in a communicator
-//! ([`communicators`]), how long data moved and ranks waited ([`transfer`]), and all of it by operation, communicator and
-//! size ([`groups`]).
+//! Across ranks: what ran ([`events`], [`calls`]), which steps are the same step ([`pairing`]), which operations are the
+//! same collective ([`matching`], [`order`], [`pairs`], [`streams`], counted from [`anchors`]), who is in a communicator
+//! ([`communicators`], [`together`]), how far clocks are apart ([`clocks`], [`sync`]), how long data moved and ranks waited
+//! ([`transfer`]), and all of it by operation, communicator and size ([`groups`]).
 
 pub mod analyse;
 pub mod anchors;
@@ -10,10 +10,15 @@ pub mod clocks;
 pub mod communicators;
 pub mod events;
 pub mod groups;
+pub mod matches;
 pub mod matching;
+pub mod order;
+pub mod pairing;
 pub mod pairs;
+pub mod refs;
 pub mod streams;
 pub mod sync;
+pub mod together;
 pub mod transfer;
 pub mod warnings;
 

@@ -10,54 +10,59 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::anchors::Anchor;
+use super::clocks::Origin;
 use super::communicators::Communicators;
-use super::matching::{RankEvents, Reason};
-
-/// (index of a rank, index of its event).
-type Node = (usize, usize);
+use super::matches::{RankEvents, Reason};
+use super::order;
+use super::refs::{EventRef, RankIx};
+use crate::model::{Ns, Union};
 
 /// Kernels that work together, and those that have no partner, by reason.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Each with the events of two ranks or more, one of each, in order of ranks.
-    pub groups: Vec<Vec<Node>>,
+    pub groups: Vec<Vec<EventRef>>,
     /// Events without a partner.
-    pub alone: Vec<(Node, Reason)>,
+    pub alone: Vec<(EventRef, Reason)>,
 }
 
-/// One direction between two ranks (indices).
+/// One direction between two ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Direction {
     comm: u64,
-    from: usize,
-    to: usize,
+    from: RankIx,
+    to: RankIx,
     anchor: Anchor,
 }
 
 /// Both ends of one direction, in order: event and bytes.
 #[derive(Debug, Default)]
 struct Ends {
-    sends: Vec<(Node, Option<u64>)>,
-    receives: Vec<(Node, Option<u64>)>,
+    sends: Vec<End>,
+    receives: Vec<End>,
 }
+
+/// One send or receive: the kernel that carries it, and its bytes.
+type End = (EventRef, Option<u64>);
 
 /// Joins the given events, which all carry sends and receives on a known communicator.
 pub fn join(
     ranks: &[RankEvents<'_>],
-    events: &[Node],
+    origins: &[Origin],
+    events: &[EventRef],
     communicators: &Communicators,
-    anchor: impl Fn(Node) -> Anchor,
+    anchor: impl Fn(EventRef) -> Anchor,
 ) -> Found {
     let mut found = Found::default();
     let mut directions: BTreeMap<Direction, Ends> = BTreeMap::new();
-    let mut sets = Sets::default();
-    let mut why: HashMap<Node, Reason> = HashMap::new();
+    let mut sets = Union::new(events.len());
+    let places: HashMap<EventRef, usize> = events.iter().copied().zip(0..).collect();
+    let mut why: HashMap<EventRef, Reason> = HashMap::new();
     for &node in events {
-        let event = &ranks[node.0].events[node.1];
+        let event = &ranks[node.rank].events[node.event];
         let Some(comm) = event.comm else { continue };
         let members = communicators.numbers(comm);
-        sets.add(node);
-        if !members.is_some_and(|m| m.values().any(|&r| r == node.0)) {
+        if !members.is_some_and(|m| m.values().any(|&r| r == node.rank)) {
             why.insert(node, Reason::OwnNumber);
             continue;
         }
@@ -66,31 +71,45 @@ pub fn join(
                 why.entry(node).or_insert(Reason::Absent);
                 continue;
             };
-            if peer == node.0 {
+            if peer == node.rank {
                 continue;
             }
-            let (from, to) = if partner.sends { (node.0, peer) } else { (peer, node.0) };
+            let (from, to) = if partner.sends { (node.rank, peer) } else { (peer, node.rank) };
             let ends =
                 directions.entry(Direction { comm, from, to, anchor: anchor(node) }).or_default();
             if partner.sends { &mut ends.sends } else { &mut ends.receives }
                 .push((node, partner.bytes));
         }
     }
-    for ends in directions.values() {
-        let bytes = |list: &[(Node, Option<u64>)]| list.iter().map(|end| end.1).collect::<Vec<_>>();
-        if bytes(&ends.sends) == bytes(&ends.receives) {
-            ends.sends.iter().zip(&ends.receives).for_each(|(a, b)| sets.join(a.0, b.0));
-        } else {
+    for (direction, ends) in &directions {
+        let Some(shift) = shift(ranks, origins, direction, ends) else {
             let reason = if ends.sends.is_empty() || ends.receives.is_empty() {
                 Reason::Absent
             } else {
                 Reason::Unequal
             };
             why.extend(ends.sends.iter().chain(&ends.receives).map(|end| (end.0, reason)));
+            continue;
+        };
+        let (first, second) = order::starts(shift);
+        let pairs = || ends.sends.iter().skip(first).zip(ends.receives.iter().skip(second));
+        for (sent, received) in pairs() {
+            if let (Some(&a), Some(&b)) = (places.get(&sent.0), places.get(&received.0)) {
+                sets.join(a, b);
+            }
         }
+        let n = pairs().count();
+        let over = |list: &[End], from: usize| -> Vec<EventRef> {
+            let outside = |(k, end): (usize, &End)| (k < from || k >= from + n).then_some(end.0);
+            list.iter().enumerate().filter_map(outside).collect()
+        };
+        let alone = over(&ends.sends, first).into_iter().chain(over(&ends.receives, second));
+        why.extend(alone.map(|at| (at, Reason::Unequal)));
     }
-    for group in sets.groups() {
-        let distinct = group.windows(2).all(|pair| pair[0].0 != pair[1].0);
+    for set in sets.sets() {
+        let mut group: Vec<EventRef> = set.into_iter().map(|place| events[place]).collect();
+        group.sort_unstable();
+        let distinct = group.windows(2).all(|pair| pair[0].rank != pair[1].rank);
         match group.as_slice() {
             [only] => found.alone.push((*only, why.get(only).copied().unwrap_or(Reason::Absent))),
             _ if distinct => found.groups.push(group),
@@ -100,51 +119,27 @@ pub fn join(
     found
 }
 
-/// Disjoint sets of events.
-#[derive(Debug, Default)]
-struct Sets {
-    nodes: Vec<Node>,
-    index: HashMap<Node, usize>,
-    parents: Vec<usize>,
-}
-
-impl Sets {
-    fn add(&mut self, node: Node) -> usize {
-        *self.index.entry(node).or_insert_with(|| {
-            self.nodes.push(node);
-            self.parents.push(self.nodes.len() - 1);
-            self.nodes.len() - 1
-        })
+/// By how much receives begin later than sends: both begin with the step, where steps say so; else where sizes and times agree.
+fn shift(
+    ranks: &[RankEvents<'_>],
+    origins: &[Origin],
+    direction: &Direction,
+    ends: &Ends,
+) -> Option<isize> {
+    if direction.anchor != Anchor::Anywhere {
+        let bytes = |list: &[End]| list.iter().map(|end| end.1).collect::<Vec<_>>();
+        return (bytes(&ends.sends) == bytes(&ends.receives)).then_some(0);
     }
-
-    fn root(&mut self, mut at: usize) -> usize {
-        while self.parents[at] != at {
-            self.parents[at] = self.parents[self.parents[at]];
-            at = self.parents[at];
-        }
-        at
-    }
-
-    fn join(&mut self, a: Node, b: Node) {
-        let (a, b) = (self.add(a), self.add(b));
-        let (a, b) = (self.root(a), self.root(b));
-        // The smaller index leads, so that the result does not depend on the order of joins.
-        self.parents[a.max(b)] = a.min(b);
-    }
-
-    /// Each set in order of (rank, event), in order of their first members' positions.
-    fn groups(mut self) -> Vec<Vec<Node>> {
-        let mut by_root: BTreeMap<usize, Vec<Node>> = BTreeMap::new();
-        for i in 0..self.nodes.len() {
-            let root = self.root(i);
-            by_root.entry(root).or_default().push(self.nodes[i]);
-        }
-        by_root
-            .into_values()
-            .map(|mut group| {
-                group.sort_unstable();
-                group
-            })
-            .collect()
-    }
+    let calls = |list: &[End]| -> Vec<order::Call> {
+        let call = |&(at, bytes): &End| {
+            let event = &ranks[at.rank].events[at.event];
+            let unix = |ns: Ns, epoch: Ns| ns.saturating_add(epoch);
+            let span = origins[at.rank]
+                .epoch_ns
+                .map(|epoch| (unix(event.start, epoch), unix(event.end, epoch)));
+            order::Call { bytes, span }
+        };
+        list.iter().map(call).collect()
+    };
+    order::shift(&calls(&ends.sends), &calls(&ends.receives))
 }

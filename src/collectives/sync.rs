@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 use rayon::prelude::*;
 
 use super::clocks::{Origin, RankClock};
-use super::matching::{Bucket, RankEvents};
+use super::matches::{Bucket, RankEvents};
 
 /// Ends this close vote for one distance, ns.
 const TOGETHER_NS: i64 = 50_000;

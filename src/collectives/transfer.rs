@@ -1,20 +1,28 @@
 //! How long the data of one matched collective moved, and how long each rank waited for the others
-//! (metrics definition, section 6). Of operations that ranks leave together durations tell both. Of the others (Send/Recv, Broadcast,
+//! (docs/metrics.md, section 6). Of operations that ranks leave together durations tell both. Of the others (Send/Recv, Broadcast,
 //! Reduce) the common clock does, where all ranks were in one at the same time: a rank waits from its own arrival to the last one.
 
 use super::clocks::RankClock;
 use super::events::Event;
-use super::matching::Match;
+use super::matches::Match;
 use crate::model::{CommOp, Ns};
 
 /// Without enough collectives to test the clocks, ranks that arrive closer together than this have no order, ns.
 const UNTESTED_NS: Ns = 50_000;
+
+/// Ranks that were not in a collective at once by more than this many typical residuals, and by this much, were not in it
+/// together, ns.
+const APART_RESIDUALS: Ns = 4;
+const TOGETHER_NS: Ns = 20_000;
 
 /// Why no transfer time can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Untimed {
     /// A rank left before another one came: its data went into a buffer.
     Buffered,
+    /// A rank left before another one came, although nobody leaves such a collective before all are there: its times are not
+    /// what they seem, or it is not one collective.
+    Apart,
     /// One kernel carries different operations, or ranks disagree about which it is.
     Mixed,
     /// The clocks of the ranks cannot be compared.
@@ -26,6 +34,9 @@ impl Untimed {
     pub fn label(self) -> &'static str {
         match self {
             Untimed::Buffered => "buffered: the ranks were not in it at the same time",
+            Untimed::Apart => {
+                "the ranks were not in it at the same time, as such a collective needs"
+            }
             Untimed::Mixed => "one kernel carries different operations",
             Untimed::NoClock => "the clocks of the ranks cannot be compared",
         }
@@ -51,8 +62,8 @@ pub struct Timing {
 
 /// Measures one match.
 pub fn timing(m: &Match, events: &[&[Event]], clocks: &[RankClock]) -> Timing {
-    let members: Vec<&Event> = m.members.iter().map(|&(r, e)| &events[r][e]).collect();
-    let clock = |position: usize| &clocks[m.members[position].0];
+    let members: Vec<&Event> = m.members.iter().map(|at| &events[at.rank][at.event]).collect();
+    let clock = |position: usize| &clocks[m.members[position].rank];
     let comparable = (1..members.len()).all(|position| clock(position).comparable(clock(0)));
     let common = |at: fn(&Event) -> Ns| -> Option<Extremes> {
         let times =
@@ -80,6 +91,19 @@ pub fn timing(m: &Match, events: &[&[Event]], clocks: &[RankClock]) -> Timing {
         timing.transfer = Err(Untimed::Mixed);
     } else if members.iter().all(|event| event.leaves_together()) {
         timing.leave_spread_ns = ends.map(Extremes::spread);
+        // As far as clocks tell: ranks that do not leave together have a large residual on the best of clocks, but its median
+        // is that of the clocks unless most of their collectives are so.
+        let typical = |position: usize| clock(position).residual_p50_ns;
+        let slack = |position: usize| {
+            typical(0).zip(typical(position)).map_or(UNTESTED_NS, |(a, b)| {
+                a.saturating_add(b).saturating_mul(APART_RESIDUALS).max(TOGETHER_NS)
+            })
+        };
+        let slack = (1..members.len()).map(slack).max().unwrap_or(0);
+        if starts.zip(ends).is_some_and(|(s, e)| s.latest.saturating_sub(e.earliest) > slack) {
+            timing.transfer = Err(Untimed::Apart);
+            return timing;
+        }
         let durations: Vec<Ns> = members.iter().map(|event| event.duration()).collect();
         let Some(&shortest) = durations.iter().min() else { return timing };
         timing.transfer = Ok(shortest);
@@ -165,15 +189,18 @@ pub fn bandwidth(op: CommOp, payload: u64, n: Option<u32>, transfer_ns: Ns) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collectives::matching::Method;
+    use crate::collectives::matches::Method;
+    use crate::collectives::refs::{EventRef, RankIx};
     use crate::collectives::test_events::{kernel, of};
 
     /// Two ranks on one clock that is good to `doubt` ns.
     fn measure(events: [Event; 2], doubt: Option<Ns>) -> Timing {
         let mut clocks = [RankClock::shifted(0, 0), RankClock::shifted(0, 0)];
-        clocks.iter_mut().for_each(|clock| clock.residual_p95_ns = doubt);
+        for clock in &mut clocks {
+            (clock.residual_p50_ns, clock.residual_p95_ns) = (doubt, doubt);
+        }
         let m = Match {
-            members: vec![(0, 0), (1, 0)],
+            members: [0, 1].map(|r| EventRef::new(RankIx(r), 0)).to_vec(),
             method: Method::Communicator,
             step: None,
             role: None,
@@ -213,7 +240,7 @@ mod tests {
         let mut clocks = vec![RankClock::shifted(0, 0); 3];
         clocks.iter_mut().for_each(|clock| clock.residual_p95_ns = Some(2));
         let m = Match {
-            members: vec![(0, 0), (1, 0), (2, 0)],
+            members: [0, 1, 2].map(|r| EventRef::new(RankIx(r), 0)).to_vec(),
             method: Method::Communicator,
             step: None,
             role: None,
@@ -271,7 +298,7 @@ mod tests {
         let mixed = measure([kernel(100, 500), of(CommOp::Broadcast, 100, 500)], Some(1));
         assert_eq!((mixed.transfer, mixed.last), (Err(Untimed::Mixed), None));
         let m = Match {
-            members: vec![(0, 0), (1, 0)],
+            members: [0, 1].map(|r| EventRef::new(RankIx(r), 0)).to_vec(),
             method: Method::Communicator,
             step: None,
             role: None,
@@ -280,6 +307,19 @@ mod tests {
         let clocks = [RankClock::shifted(0, 0), RankClock::shifted(0, 1)];
         let apart = timing(&m, &[&events[..1], &events[1..]], &clocks);
         assert_eq!((apart.transfer, apart.arrival_spread_ns), (Err(Untimed::NoClock), None));
+    }
+
+    // rank 0  [100  500)
+    // rank 1                [90500  90900)   90 us later: nobody leaves an AllReduce before all are there
+    #[test]
+    fn a_collective_whose_ranks_were_never_in_it_at_once_has_no_transfer() {
+        let apart = || [kernel(100, 500), kernel(90_500, 90_900)];
+        let timing = measure(apart(), Some(10));
+        assert_eq!((timing.transfer, timing.last), (Err(Untimed::Apart), None));
+        assert_eq!(timing.wait_ns, [0i64; 0]);
+        // 12 us on each clock: four times both is more than the gap, and the clocks are not good enough to say so.
+        assert_eq!(measure(apart(), Some(12_000)).transfer, Ok(400));
+        assert_eq!(measure(apart(), Some(11_000)).transfer, Err(Untimed::Apart));
     }
 
     // Copies of a copy-engine collective do not wait for each other: their durations say nothing about who came last.

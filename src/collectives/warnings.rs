@@ -1,10 +1,12 @@
 //! What a reader has to know before trusting numbers across ranks.
 
 use super::analyse::Across;
+use super::clocks::Refused;
 use super::events::Event;
-use super::matching::{Alone, Reason};
+use super::matches::{Alone, Reason};
+use super::pairing::PairedBy;
+use crate::model::input::Input;
 use crate::model::{CommOp, Ns, RankTrace};
-use crate::report::Input;
 use crate::units;
 use crate::warning::Warning;
 
@@ -16,12 +18,14 @@ const NAMED: usize = 8;
 /// All of them.
 pub fn warnings(
     across: &Across,
-    traces: &[RankTrace],
-    events: &[Vec<Event>],
+    traces: &[&RankTrace],
+    events: &[&[Event]],
     inputs: &[Input],
 ) -> Vec<Warning> {
     let mut list = unmatched(across);
+    list.extend(steps_paired(across));
     list.extend(clocks(across, traces));
+    list.extend(leave_apart(across, traces));
     list.extend(communicators(across, traces, events));
     list.extend(no_payloads(inputs, events));
     list
@@ -48,7 +52,7 @@ fn unmatched(across: &Across) -> Vec<Warning> {
             Reason::Absent | Reason::OwnNumber => warning.with_hint("Give the reports of all ranks of the run."),
             Reason::LeavesAlone => warning.with_hint("Export with --include-json true: payloads name the communicator."),
             Reason::NoClock => warning.with_hint("Name steps by a number in their NVTX range, or use --step with such ranges."),
-            Reason::NotTogether if !across.named_steps => warning.with_hint(
+            Reason::NotTogether if !across.sure_steps => warning.with_hint(
                 "Operations that ranks may leave early (Broadcast, Reduce) are matched only where steps have a number in their name.",
             ),
             Reason::Unequal | Reason::NotTogether | Reason::Chained => {
@@ -59,7 +63,7 @@ fn unmatched(across: &Across) -> Vec<Warning> {
     across.matching.alone.iter().map(one).collect()
 }
 
-fn clocks(across: &Across, traces: &[RankTrace]) -> Vec<Warning> {
+fn clocks(across: &Across, traces: &[&RankTrace]) -> Vec<Warning> {
     let mut list = Vec::new();
     if traces.len() < 2 {
         return list;
@@ -111,15 +115,52 @@ fn clocks(across: &Across, traces: &[RankTrace]) -> Vec<Warning> {
     list
 }
 
+/// What would be offsets between clocks is none on one machine.
+fn leave_apart(across: &Across, traces: &[&RankTrace]) -> Vec<Warning> {
+    let one = |refused: &Refused| {
+        let list: Vec<u32> = refused.ranks.iter().map(|&rank| traces[rank].rank).collect();
+        let message = format!(
+            "By the ends of matched collectives the times of {} are {} apart, but they run on one machine: these ranks do not leave their collectives together, and no time is corrected by that.",
+            ranks(&list),
+            units::time(refused.apart)
+        );
+        Warning::new("ranks-leave-apart", message).with_hint(
+            "Ranks that share a GPU take turns on it; who came last is told only where ranks are further apart than that.",
+        )
+    };
+    across.refused.iter().map(one).collect()
+}
+
+/// Steps that are not paired by their texts.
+fn steps_paired(across: &Across) -> Option<Warning> {
+    let why = match across.steps_paired_by {
+        PairedBy::Text => return None,
+        PairedBy::OverlapFewShared => "The texts of steps differ between ranks",
+        PairedBy::OverlapTextsApart => {
+            "Steps with equal texts do not run at the same time on all ranks"
+        }
+    };
+    Some(
+        Warning::new(
+            "steps-paired-by-time",
+            format!("{why}: steps that run at the same time are taken for one step of the run, whatever their texts say."),
+        )
+        .with_hint("A text that holds the number of the step, and nothing else that differs between ranks, needs no such guess."),
+    )
+}
+
 /// `rank 3`, `ranks 0-2, 5`.
 fn ranks(list: &[u32]) -> String {
     format!("{} {}", if list.len() == 1 { "rank" } else { "ranks" }, units::rank_list(list))
 }
 
-fn communicators(across: &Across, traces: &[RankTrace], events: &[Vec<Event>]) -> Vec<Warning> {
+fn communicators(across: &Across, traces: &[&RankTrace], events: &[&[Event]]) -> Vec<Warning> {
     let mut list = Vec::new();
-    let sized =
-        events.iter().flatten().any(|event| event.bytes.is_some() && event.op != CommOp::SendRecv);
+    let sized = events
+        .iter()
+        .copied()
+        .flatten()
+        .any(|event| event.bytes.is_some() && event.op != CommOp::SendRecv);
     if across.communicators.assumed && sized {
         list.push(
             Warning::new(
@@ -132,7 +173,7 @@ fn communicators(across: &Across, traces: &[RankTrace], events: &[Vec<Event>]) -
             .with_hint("Capture with WORLD_SIZE in the environment, or include the making of communicators in the capture."),
         );
     }
-    let steps_counted = !across.named_steps && !across.measured.is_empty();
+    let steps_counted = !across.sure_steps && !across.measured.is_empty();
     let moved = across.measured.iter().filter(|m| m.found.step.is_none()).count();
     if steps_counted && 2 * moved > across.measured.len() {
         list.push(
@@ -149,9 +190,9 @@ fn communicators(across: &Across, traces: &[RankTrace], events: &[Vec<Event>]) -
 }
 
 /// Sizes come from payloads, which a default export leaves out.
-fn no_payloads(inputs: &[Input], events: &[Vec<Event>]) -> Option<Warning> {
+fn no_payloads(inputs: &[Input], events: &[&[Event]]) -> Option<Warning> {
     let communicates = events.iter().any(|list| !list.is_empty());
-    let without = events.iter().flatten().all(|event| event.bytes.is_none());
+    let without = events.iter().copied().flatten().all(|event| event.bytes.is_none());
     (communicates && without && inputs.iter().all(|input| !input.capture.nccl_payloads)).then(|| {
         Warning::new("no-payloads", "The exports carry no NCCL payloads: sizes and bandwidths are not known.")
             .with_hint("Export again with: nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep; or give Inspector logs (--inspector of report, inspector in compare's manifest).")

@@ -17,7 +17,7 @@ use super::values::delta;
 use super::verdict::{self, Judgement, Side};
 use super::{
     CONFIDENCE, Comparison, Deltas, Method, Parts, SCHEMA, Scaling, Settings, Variant,
-    VariantInput, Verdict, gate, option, sample, waterfall,
+    VariantInput, Verdict, gate, option, sample, statistic, waterfall,
 };
 
 /// The two sides of a ratio are resampled independently.
@@ -33,13 +33,21 @@ pub fn compare(inputs: &[VariantInput], settings: &Settings) -> Result<Compariso
     let exclude = settings.exclude_outliers;
     let mut variants: Vec<Variant> = inputs.iter().map(|input| describe(input, exclude)).collect();
 
-    let side = |at: usize, seed: u64| Side::new(&inputs[at].captures, &variants[at], exclude, seed);
-    let base_side = side(base, BASELINE_SEED);
+    let mixed: Vec<bool> = inputs
+        .iter()
+        .map(|input| statistic::kinds(&input.captures).iter().any(Option::is_some))
+        .collect();
+    let side = |at: usize, means: bool, seed: u64| {
+        Side::new(&inputs[at].captures, &variants[at], (means, exclude), seed)
+    };
     let judgements: Vec<Option<Judgement>> = (0..variants.len())
         .into_par_iter()
         .map(|at| {
-            (at != base)
-                .then(|| verdict::judge(&base_side, &side(at, VARIANT_SEED), settings.min_effect))
+            let means = mixed[base] || mixed[at];
+            (at != base).then(|| {
+                let baseline = side(base, means, BASELINE_SEED);
+                verdict::judge(&baseline, &side(at, means, VARIANT_SEED), settings.min_effect)
+            })
         })
         .collect();
     let undecided: Vec<bool> =

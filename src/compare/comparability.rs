@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::metric::{Metric, Summary};
 use crate::report::{Input, Report, gpus};
+use crate::steps::WindowKind;
 use crate::text;
 use crate::units;
 
@@ -257,13 +258,13 @@ fn steps(baseline: &Subject, variant: &Subject) -> Option<String> {
         subject
             .captures
             .iter()
-            .map(|r| (r.settings.step_pattern.clone(), r.settings.window.clone()))
+            .map(|r| (r.settings.step_pattern.clone(), r.settings.window))
             .collect::<BTreeSet<_>>()
     };
     let (before, after) = (sources(baseline), sources(variant));
-    let list = |all: &BTreeSet<(String, String)>| {
+    let list = |all: &BTreeSet<(String, WindowKind)>| {
         all.iter()
-            .map(|(pattern, window)| format!("'{pattern}' ({window} windows)"))
+            .map(|(pattern, window)| format!("'{pattern}' ({} windows)", window.label()))
             .collect::<Vec<_>>()
             .join(", ")
     };

@@ -3,11 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Comparison, Settings, Variant, VariantInput, compare};
-use crate::model::metric::{Metric, Summary, Values};
-use crate::report::{
-    Capture, Clock, CollectiveGroup, Input, Kernels, RankReport, RankStep, Report, RunStep,
-    RunSummary, Settings as StepSettings,
-};
+use crate::model::metric::{Metric, Values};
+use crate::report::{CollectiveGroup, RankReport, RankStep, Report, by_hand};
 use crate::stats;
 
 /// One line for each step of each rank; the head names the metrics.
@@ -65,135 +62,22 @@ pub(crate) fn timed(name: &str, times: &[i64]) -> Report {
     report(name, &[steps.collect()])
 }
 
+/// The run of these ranks; a first step that is an outlier does not count.
 fn report(name: &str, ranks: &[Vec<(String, Values)>]) -> Report {
-    let mut steps: Vec<RunStep> = (0..ranks[0].len())
-        .map(|i| {
-            let own: Vec<&Values> = ranks.iter().map(|steps| &steps[i].1).collect();
-            let mut values = Values::unmeasured();
-            for &metric in Metric::ALL.iter().filter(|m| m.ratio_of().is_none()) {
-                if let Some(list) = own.iter().map(|v| v.int(metric)).collect::<Option<Vec<i64>>>()
-                {
-                    values.set(
-                        metric,
-                        if metric == Metric::StepNs {
-                            *list.iter().max().unwrap()
-                        } else {
-                            stats::mean_i64(&list).unwrap()
-                        },
-                    );
-                }
-            }
-            values.set_ratios();
-            let slowest = (0..ranks.len())
-                .max_by_key(|&r| (own[r].int(Metric::StepNs), std::cmp::Reverse(r)))
-                .map(|r| r as u32);
-            RunStep {
-                index: i,
-                name: ranks[0][i].0.clone(),
-                outlier: false,
-                counted: true,
-                slowest_rank: slowest,
-                values,
-            }
-        })
-        .collect();
-    let times: Vec<i64> = steps.iter().filter_map(|s| s.values.int(Metric::StepNs)).collect();
-    for (step, outlier) in steps.iter_mut().zip(stats::outliers(&times)) {
-        (step.outlier, step.counted) = (outlier, !outlier || step.index > 0);
-    }
-    let rank = |(number, steps): (usize, &Vec<(String, Values)>)| RankReport {
-        rank: number as u32,
-        rank_source: "test".to_owned(),
-        report: format!("{name}_{number}.sqlite"),
-        pid: 1,
-        device: 0,
-        gpu: Some("NVIDIA H200".to_owned()),
-        gpu_uuid: None,
-        hostname: None,
-        clock: Clock {
-            epoch_ns: None,
-            offset_ns: None,
-            residual_p50_ns: None,
-            residual_p95_ns: None,
-            drift: None,
-            collectives: 0,
-        },
-        wait_ns_per_step: None,
-        last_count: None,
-        first_count: None,
-        ordered_count: None,
-        steps: steps
-            .iter()
-            .enumerate()
-            .map(|(index, (name, values))| RankStep {
-                index,
-                name: name.clone(),
-                outlier: false,
-                counted: true,
-                reason: None,
-                values: values.clone(),
-            })
-            .collect(),
-        summary: Summary::from_fn(|_| None),
+    let slowest = |step: usize| ranks.iter().filter_map(|r| r[step].1.int(Metric::StepNs)).max();
+    let times: Vec<i64> = (0..ranks[0].len()).filter_map(slowest).collect();
+    let outliers = stats::outliers(&times);
+    let step = |(index, (name, values)): (usize, &(String, Values))| RankStep {
+        outlier: outliers[index],
+        counted: !outliers[index] || index > 0,
+        ..by_hand::step(index, name, values.clone())
     };
-    Report {
-        schema: crate::report::SCHEMA,
-        tool_version: "0",
-        name: name.to_owned(),
-        settings: StepSettings {
-            step_pattern: "default".to_owned(),
-            step_pattern_source: "default".to_owned(),
-            window: "gpu".to_owned(),
-            skip: 0,
-            ranks: None,
-            keep_first: false,
-            comm_regex: None,
-        },
-        inputs: (0..ranks.len())
-            .map(|r| Input {
-                path: format!("{name}_{r}.sqlite"),
-                nsys_version: Some("2025.3.2".to_owned()),
-                schema_version: Some("3.20.3".to_owned()),
-                capture: Capture {
-                    cuda_graph_mode: None,
-                    settings: BTreeMap::new(),
-                    rows: BTreeMap::new(),
-                    nccl_payloads: false,
-                },
-                size_bytes: 1,
-            })
-            .collect(),
-        summary: RunSummary {
-            ranks: ranks.len(),
-            world_size: Some(ranks.len() as u32),
-            steps: steps.len(),
-            counted_steps: steps.iter().filter(|s| s.counted).count(),
-            values: Summary::from_fn(|metric| {
-                stats::spread(
-                    &steps
-                        .iter()
-                        .filter(|s| s.counted)
-                        .filter_map(|s| s.values[metric])
-                        .collect::<Vec<_>>(),
-                )
-            }),
-        },
-        ranks: ranks.iter().enumerate().map(rank).collect(),
-        steps,
-        kernels: Kernels {
-            comm: Vec::new(),
-            compute: Vec::new(),
-            compute_omitted: 0,
-            all_compute: BTreeMap::new(),
-        },
-        collectives: Vec::new(),
-        waits: Vec::new(),
-        inspector: None,
-        transport: None,
-        findings: Vec::new(),
-        warnings: Vec::new(),
-        strips: Vec::new(),
-    }
+    let rank = |(number, steps): (usize, &Vec<(String, Values)>)| RankReport {
+        report: format!("{name}_{number}.sqlite"),
+        gpu: Some("NVIDIA H200".to_owned()),
+        ..by_hand::rank(number as u32, steps.iter().enumerate().map(step).collect())
+    };
+    by_hand::report(name, ranks.iter().enumerate().map(rank).collect())
 }
 
 /// Adds compute kernels: name, calls in a step of one rank, duration of a call (ns).

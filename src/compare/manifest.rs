@@ -24,9 +24,13 @@ use serde::Deserialize;
 use super::group::{self, Files, Group};
 use super::{Scaling, option};
 use crate::error::{Error, Result};
+use crate::ingest::open;
 
 /// The name that is looked for where no input is given.
 pub const FILE_NAME: &str = "nsysnccl.toml";
+
+/// Bytes of a manifest that are read: nobody writes a longer one.
+const LARGEST: u64 = 4 * 1024 * 1024;
 
 /// What a manifest says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -92,8 +96,8 @@ impl OneOrMore {
 /// # Errors
 /// It cannot be read or parsed, names an unknown option, or names files that do not exist.
 pub fn read(path: &Path) -> Result<Manifest> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
+    let text = String::from_utf8(open::head(path, LARGEST)?)
+        .map_err(|_| Error::input(path, "is not text in UTF-8"))?;
     parse(path, &text)
 }
 

@@ -1,7 +1,7 @@
 //! Several variants of one program side by side: which change helped, by how much, and why.
 //!
-//! Pure functions from finished reports to a finished comparison (schema `nsysnccl.compare/1`). Definitions follow section 8 of the
-//! metrics definition; where several captures of one variant exist, each number of the variant is the mean of the captures' medians.
+//! Pure functions from finished reports to a finished comparison (schema `nsysnccl.compare/1`). Definitions follow
+//! docs/metrics.md, section 8; where several captures of one variant exist, each number of the variant is the mean of the captures' medians.
 
 mod build;
 mod comparability;
@@ -11,6 +11,7 @@ pub mod group;
 pub mod manifest;
 mod option;
 mod sample;
+mod statistic;
 mod values;
 mod verdict;
 mod waterfall;
@@ -207,7 +208,6 @@ pub struct Variant {
     /// Differences of the medians to the baseline's.
     pub delta: Deltas,
     /// The median step as it ran, for pictures; not in JSON.
-    #[serde(skip)]
     pub strip: Option<Strip>,
 }
 

@@ -87,50 +87,26 @@ fn merge(spreads: &[Spread]) -> Option<Spread> {
     })
 }
 
-/// Which occurrence of its text each step is, from 0: steps of different ranks are the same step when both agree.
-fn occurrences<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
-    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    names
-        .map(|name| {
-            let count = seen.entry(name).or_default();
-            *count += 1;
-            (name, *count - 1)
-        })
-        .collect()
-}
-
-/// Steps of one rank by text and occurrence.
-type StepsByName<'a> = BTreeMap<(&'a str, usize), &'a RankStep>;
-
 /// Each step of the run that counts with the ranks' own steps of it.
 pub(super) fn counted_with_ranks(
     report: &Report,
     exclude_outliers: bool,
 ) -> Vec<(&RunStep, Vec<(u32, &RankStep)>)> {
-    let ranks: Vec<(u32, StepsByName)> = report
+    let ranks: Vec<(u32, BTreeMap<usize, &RankStep>)> = report
         .ranks
         .iter()
         .map(|rank| {
-            (
-                rank.rank,
-                occurrences(rank.steps.iter().map(|s| s.name.as_str()))
-                    .into_iter()
-                    .zip(&rank.steps)
-                    .collect(),
-            )
+            let own = rank.steps.iter().filter_map(|step| Some((step.run_step?, step)));
+            (rank.rank, own.collect())
         })
         .collect();
-    let keys = occurrences(report.steps.iter().map(|step| step.name.as_str()));
     report
         .steps
         .iter()
-        .zip(keys)
-        .filter(|(step, _)| counts(step, exclude_outliers))
-        .map(|(step, key)| {
-            (
-                step,
-                ranks.iter().filter_map(|(rank, steps)| Some((*rank, *steps.get(&key)?))).collect(),
-            )
+        .filter(|step| counts(step, exclude_outliers))
+        .map(|step| {
+            let own = ranks.iter().filter_map(|(rank, own)| Some((*rank, *own.get(&step.index)?)));
+            (step, own.collect())
         })
         .collect()
 }

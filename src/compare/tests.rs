@@ -179,9 +179,16 @@ fn verdicts_follow_the_interval() {
     assert_eq!(against(&[1100, 1102, 1098, 1101, 1099, 1100]).0, Verdict::Slower);
     assert_eq!(against(&[1003, 1002, 1001, 1002, 1003, 1002]).0, Verdict::Same);
     assert_eq!(against(&[940, 1010, 990, 1060, 980, 1000]).0, Verdict::Inconclusive);
+    // Two steps carry a verdict only where they are far from the others and close to each other.
     let (verdict, why) = against(&[500, 501]);
-    assert_eq!(verdict, Verdict::Inconclusive);
-    assert!(why.contains("only 2 steps that count: a verdict needs at least 3"), "{why}");
+    assert_eq!(verdict, Verdict::Faster);
+    assert!(why.contains("Rough: 6 steps and 2 steps a side"), "{why}");
+    for near_or_apart in [&[940, 941][..], &[500, 600]] {
+        let (verdict, why) = against(near_or_apart);
+        assert_eq!(verdict, Verdict::Inconclusive);
+        assert!(why.contains("only 2 steps that count: a verdict needs at least 3"), "{why}");
+    }
+    assert_eq!(against(&[500]).0, Verdict::Inconclusive);
 }
 
 #[test]

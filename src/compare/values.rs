@@ -5,7 +5,7 @@ use serde::ser::Serializer;
 
 use super::Delta;
 use crate::model::metric::{Metric, Num, Summary};
-use crate::report::values::nested;
+use crate::model::values::nested;
 
 /// The difference to the baseline of each metric's median; `None` where one of the two was not measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]

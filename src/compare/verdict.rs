@@ -1,14 +1,25 @@
 //! Whether a variant helped: from the interval of its speed-up, unless its captures do not carry a verdict.
 
-use crate::model::metric::Metric;
+use crate::model::metric::{Metric, PARTS};
 use crate::report::Report;
 use crate::stats;
 use crate::units;
 
+use super::statistic::Statistic;
 use super::{CONFIDENCE, Capture, Parts, Variant, Verdict, sample};
 
 /// Fewest steps of a variant that carry a verdict.
 const FEWEST_STEPS: usize = 3;
+/// Fewest steps that carry one where the variants are far apart.
+const FEWEST_CLEAR: usize = 2;
+/// How far that is: |ln speed-up| over this,
+const FAR: f64 = 0.10;
+/// and over this many times the larger spread (ln max/min) of the steps of a side.
+const FAR_SPREADS: f64 = 5.0;
+/// Of a difference this share in idle time needs a repeat.
+const ONLY_IDLE: f64 = 0.8;
+/// Shares of the kinds of steps that differ by no more are one mixture.
+const SAME_MIXTURE: f64 = 0.02;
 /// Fewer steps than these make a rough interval.
 pub(crate) const ROUGH_STEPS: usize = 6;
 /// Outlier steps of one variant that are tried one by one; more than these are no single culprit.
@@ -26,8 +37,7 @@ pub(super) struct Side<'a> {
     variant: &'a Variant,
     reports: &'a [Report],
     exclude_outliers: bool,
-    /// Step times (ns) that count, by capture.
-    times: Vec<Vec<i64>>,
+    statistic: Statistic,
     seed: u64,
     draws: Vec<f64>,
 }
@@ -43,38 +53,43 @@ pub(super) struct Judgement {
 }
 
 impl<'a> Side<'a> {
-    /// The sample of a variant. The two sides of a comparison need different seeds, so that their resamples are independent.
+    /// The sample of a variant. The two sides of a comparison need different seeds, so that their resamples are independent, and one
+    /// statistic: `means` if the steps of either are of several kinds.
     pub(super) fn new(
         reports: &'a [Report],
         variant: &'a Variant,
-        exclude_outliers: bool,
+        (means, exclude_outliers): (bool, bool),
         seed: u64,
     ) -> Self {
-        let times: Vec<Vec<i64>> =
-            reports.iter().map(|report| sample::step_times(report, exclude_outliers)).collect();
-        let draws = stats::resampled_medians(&times, stats::DRAWS, seed);
-        Self { variant, reports, exclude_outliers, times, seed, draws }
+        let statistic = match means {
+            true => Statistic::means(reports),
+            false => Statistic::medians(reports, exclude_outliers),
+        };
+        let draws = statistic.draws(seed);
+        Self { variant, reports, exclude_outliers, statistic, seed, draws }
     }
 
     fn steps(&self) -> usize {
-        self.times.iter().map(Vec::len).sum()
+        self.statistic.times.iter().map(Vec::len).sum()
+    }
+
+    /// ln(max / min) of the steps that count: how far they spread.
+    fn step_spread(&self) -> f64 {
+        let times = || self.statistic.times.iter().flatten().copied();
+        match (times().min(), times().max()) {
+            (Some(min), Some(max)) if min > 0 => (max as f64 / min as f64).ln(),
+            _ => f64::INFINITY,
+        }
     }
 
     /// ln(max / min) of the captures' medians: how much captures of the same thing differ.
     fn repeat_spread(&self) -> f64 {
-        let medians = self.capture_medians();
+        let medians = self.statistic.of_captures();
         let (min, max) = (
             medians.iter().copied().fold(f64::INFINITY, f64::min),
             medians.iter().copied().fold(0.0, f64::max),
         );
         if medians.len() < 2 || min <= 0.0 { 0.0 } else { (max / min).ln() }
-    }
-
-    fn capture_medians(&self) -> Vec<f64> {
-        self.times
-            .iter()
-            .filter_map(|times| sample::typical_step(std::slice::from_ref(times)))
-            .collect()
     }
 
     /// The median of GPU time of one kind, ns.
@@ -113,7 +128,7 @@ impl<'a> Side<'a> {
 
     /// The same sample without one step.
     fn without(&self, capture: usize, step: usize) -> Vec<f64> {
-        let mut times = self.times.clone();
+        let mut times = self.statistic.times.clone();
         if let Some(times) = times.get_mut(capture)
             && step < times.len()
         {
@@ -151,11 +166,10 @@ fn by_interval([lo, hi]: [f64; 2], e: f64) -> Verdict {
 
 /// Compares a variant with the baseline; `e` is the smallest effect that counts.
 pub(super) fn judge(baseline: &Side, variant: &Side, e: f64) -> Judgement {
-    let speedup =
-        match (sample::typical_step(&baseline.times), sample::typical_step(&variant.times)) {
-            (Some(a), Some(b)) if b > 0.0 => Some(a / b),
-            _ => None,
-        };
+    let speedup = match (baseline.statistic.figure(), variant.statistic.figure()) {
+        (Some(a), Some(b)) if b > 0.0 => Some(a / b),
+        _ => None,
+    };
     let interval = stats::ratio_interval(&baseline.draws, &variant.draws, CONFIDENCE);
     let undecided = |why: String| Judgement {
         speedup,
@@ -165,26 +179,41 @@ pub(super) fn judge(baseline: &Side, variant: &Side, e: f64) -> Judgement {
         undecided: true,
     };
 
-    if let Some(why) = no_work(baseline, variant)
-        .or_else(|| baseline.too_few_steps())
-        .or_else(|| variant.too_few_steps())
-    {
+    if let Some(why) = no_work(baseline, variant).or_else(|| other_mixture(baseline, variant)) {
         return undecided(why);
+    }
+    let few = baseline.too_few_steps().or_else(|| variant.too_few_steps());
+    let clear = few.is_some().then(|| far_apart(baseline, variant, speedup)).flatten();
+    if let (Some(why), None) = (&few, clear) {
+        return undecided(why.clone());
     }
     let (Some(ratio), Some(interval)) = (speedup, interval) else {
         return undecided("A median step time is 0, so there is no ratio.".to_owned());
     };
-    let verdict = by_interval(interval, e);
+    let verdict = clear.unwrap_or_else(|| by_interval(interval, e));
+    if let Some(why) = only_idle(baseline, variant, verdict) {
+        return undecided(why);
+    }
     if let Some(why) = captures_disagree([baseline, variant], ratio, verdict, e) {
         return undecided(why);
     }
 
     let mut why = vec![interval_sentence(ratio, interval, verdict, e)];
+    if clear.is_some() {
+        why.push(format!(
+            "Rough: {} and {} a side, which differ among themselves by far less than the variants do.",
+            units::plural(baseline.steps(), "step"),
+            units::plural(variant.steps(), "step")
+        ));
+    }
+    why.extend([variant, baseline].iter().find_map(|side| side.statistic.sentence(side.name())));
     why.extend(deciding_outlier(baseline, variant, verdict, e));
-    if baseline.times.len() == 1 && variant.times.len() == 1 {
+    if baseline.reports.len() == 1 && variant.reports.len() == 1 {
         why.push(ONE_CAPTURE.to_owned());
     }
-    if variant.steps() < ROUGH_STEPS {
+    if clear.is_some() {
+        // Said above.
+    } else if variant.steps() < ROUGH_STEPS {
         why.push(format!("With {} steps the interval is rough.", variant.steps()));
     } else if baseline.steps() < ROUGH_STEPS {
         why.push(format!("The baseline has {} steps, so the interval is rough.", baseline.steps()));
@@ -215,6 +244,50 @@ fn no_work(baseline: &Side, variant: &Side) -> Option<String> {
         ));
     }
     None
+}
+
+/// The verdict of few steps that lie much further from those of the other side than from each other.
+fn far_apart(baseline: &Side, variant: &Side, speedup: Option<f64>) -> Option<Verdict> {
+    let spread = baseline.step_spread().max(variant.step_spread());
+    let effect = speedup.filter(|ratio| *ratio > 0.0)?.ln();
+    let enough = baseline.steps().min(variant.steps()) >= FEWEST_CLEAR;
+    (enough && effect.abs() > FAR && effect.abs() > FAR_SPREADS * spread)
+        .then(|| if effect > 0.0 { Verdict::Faster } else { Verdict::Slower })
+}
+
+/// Captures with different shares of the kinds of steps: a mean over one says nothing about the other.
+fn other_mixture(baseline: &Side, variant: &Side) -> Option<String> {
+    let (before, after) = (baseline.statistic.marked_share()?, variant.statistic.marked_share()?);
+    ((before - after).abs() > SAME_MIXTURE).then(|| {
+        format!(
+            "The captures hold different mixtures of two kinds of steps: {} of those of '{}' are of the longer or communicating kind, {} of those of '{}'. Capture whole cycles on both sides.",
+            units::percent(before),
+            baseline.name(),
+            units::percent(after),
+            variant.name()
+        )
+    })
+}
+
+/// A difference that lies in idle time alone may be the host's of that hour: it needs a repeat.
+fn only_idle(baseline: &Side, variant: &Side, verdict: Verdict) -> Option<String> {
+    let one_each = baseline.reports.len() == 1 && variant.reports.len() == 1;
+    if !one_each || !matches!(verdict, Verdict::Faster | Verdict::Slower) {
+        return None;
+    }
+    let mean = |side: &Side, metric: Metric| {
+        side.variant.summary[metric].map_or(0.0, |spread| spread.mean.as_f64())
+    };
+    let difference = |metric: Metric| mean(variant, metric) - mean(baseline, metric);
+    let all: f64 = PARTS.iter().map(|&metric| difference(metric)).sum();
+    let idle = difference(Metric::IdleNs);
+    (all != 0.0 && idle / all >= ONLY_IDLE).then(|| {
+        format!(
+            "Of the difference of {} a step (mean over ranks) {} is idle time: host noise or a slower host. Capture again; with a repeat of each side this would carry a verdict.",
+            units::time(all.abs().round() as i64),
+            units::time(idle.abs().round() as i64)
+        )
+    })
 }
 
 /// Captures of one variant that differ as much as the variants do: says so and in which part of the step they differ most.
@@ -300,7 +373,8 @@ pub(crate) fn interval_meaning([lo, hi]: [f64; 2], verdict: Verdict, e: f64) -> 
 /// An outlier step without which the verdict would be another.
 fn deciding_outlier(baseline: &Side, variant: &Side, verdict: Verdict, e: f64) -> Option<String> {
     for (side, is_baseline) in [(variant, false), (baseline, true)] {
-        if !(FEWEST_STEPS + 1..=STEPS_TRIED).contains(&side.steps())
+        if side.statistic.is_mean()
+            || !(FEWEST_STEPS + 1..=STEPS_TRIED).contains(&side.steps())
             || side.outliers().count() > OUTLIERS_TRIED
         {
             continue;

@@ -16,33 +16,21 @@ const COMPARED: usize = 40;
 
 /// `nsysnccl report` of a run with everything that belongs to it; `None` if it would fail, or if a path cannot be printed as it is.
 pub fn report(run: &Run, paths: &[PathBuf]) -> Option<Vec<String>> {
-    if run.clash.is_some() {
+    if run.problem.is_some() {
         return None;
     }
-    let step = match (&run.problem, &run.steps.problem) {
-        (None, _) => None,
-        // Where no range is a step, saying so helps.
-        (Some(_), Some(_)) => Some(run.steps.proposal.as_deref().unwrap_or("whole")),
-        (Some(_), None) => return None,
-    };
     let mut words = vec!["nsysnccl".to_owned(), "report".to_owned()];
-    match (paths.len() > LISTED).then(|| pattern(paths)).flatten() {
-        Some(pattern) => words.push(word(&pattern)?),
-        None => words.extend(all(paths.iter().map(|path| path.to_str()))?),
-    }
+    words.extend(files(paths)?);
     if !run.inspector.is_empty() {
         words.push("--inspector".to_owned());
         words.extend(all(shortest(&run.inspector).iter().map(|path| Some(path.as_str())))?);
     }
     if !run.nccl_logs.is_empty() {
         words.push("--nccl-log".to_owned());
-        words.extend(all(run.nccl_logs.iter().map(|path| Some(path.as_str())))?);
+        words.extend(files(&run.nccl_logs.iter().map(PathBuf::from).collect::<Vec<_>>())?);
     }
     if let Some(topology) = &run.topology {
         words.extend(["--topo".to_owned(), word(topology)?]);
-    }
-    if let Some(step) = step {
-        words.extend(["--step".to_owned(), word(step)?]);
     }
     Some(words)
 }
@@ -87,6 +75,14 @@ fn word(text: &str) -> Option<String> {
 
 fn all<S: AsRef<str>>(texts: impl Iterator<Item = Option<S>>) -> Option<Vec<String>> {
     texts.map(|text| word(text?.as_ref())).collect()
+}
+
+/// Files one by one, or many as one pattern, if there is one.
+fn files(paths: &[PathBuf]) -> Option<Vec<String>> {
+    match (paths.len() > LISTED).then(|| pattern(paths)).flatten() {
+        Some(pattern) => Some(vec![word(&pattern)?]),
+        None => all(paths.iter().map(|path| path.to_str())),
+    }
 }
 
 /// A pattern that matches these files and no other.

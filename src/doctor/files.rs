@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use regex::Regex;
 
-use super::view::{InspectorLog, NcclLogFile, TopologyFile, Writer};
+use super::view::{Export, InspectorLog, NcclLogFile, TopologyFile, Writer};
 use crate::classify::Classifier;
 use crate::ingest::nsys::{self, contents};
 use crate::ingest::sniff::{self, Kind};
@@ -23,6 +23,8 @@ const ENDINGS: [&str; 5] = ["sqlite", "txt", "out", "err", "topo"];
 pub struct Read {
     /// Exports of nsys with GPU work.
     pub exports: Vec<(PathBuf, contents::Contents)>,
+    /// Exports of nsys without GPU work, with the reason.
+    pub without_work: Vec<(Export, Error)>,
     /// Inspector logs with records.
     pub inspector: Vec<InspectorLog>,
     /// NCCL logs with messages.
@@ -109,10 +111,12 @@ fn ends_in(path: &Path, endings: &[&str]) -> bool {
 /// # Errors
 /// None that is about a file: those are in [`Read::unusable`].
 pub fn read(listed: &[Result<Listed>], tick: &(impl Fn() + Sync)) -> Result<Read> {
-    let step = Regex::new(DEFAULT_PATTERN)
-        .map_err(|e| Error::usage(format!("the default pattern is no regular expression: {e}")))?;
+    let step = Regex::new(DEFAULT_PATTERN).map_err(|e| {
+        Error::usage(format!("the default pattern is not a regular expression: {e}"))
+    })?;
     let classifier = Classifier::new(None)?;
-    let options = nsys::Options { step: Some(&step), classifier: &classifier };
+    let step = nsys::StepTexts { pattern: &step, by_hand: false };
+    let options = nsys::Options { step: Some(step), classifier: &classifier };
     let items: Vec<Result<Item>> = listed
         .par_iter()
         .map(|file| {
@@ -125,7 +129,10 @@ pub fn read(listed: &[Result<Listed>], tick: &(impl Fn() + Sync)) -> Result<Read
     let mut read = Read::default();
     for (file, item) in listed.iter().zip(items) {
         match item {
-            Ok(Item::Export(path, contents)) => read.exports.push((path, *contents)),
+            Ok(Item::Export(path, contents)) => match contents.no_work.clone() {
+                None => read.exports.push((path, *contents)),
+                Some(reason) => read.without_work.push((Export::of(&contents), reason)),
+            },
             Ok(Item::Inspector(log)) => read.inspector.push(log),
             Ok(Item::NcclLog(log)) => read.nccl_logs.push(log),
             Ok(Item::Topology(topology)) => read.topologies.push(topology),

@@ -5,41 +5,27 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
-
 use super::numbers::{alone, has_log, sends_to_nobody, unconnected};
-use super::view::{Export, InspectorLog, NcclLogFile, Run, TopologyFile};
+use super::view::{Export, Finding, InspectorLog, NcclLogFile, Run, TopologyFile};
+use crate::Error;
 use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
+use crate::ingest::nsys::notes::concerns_report;
 use crate::model::RankSource;
-use crate::text::{shell_quote, shorten};
+use crate::steps::StepSource;
+use crate::text::{capitalised, shorten};
 use crate::units::{count, rank_list};
 use crate::warning::Severity;
 
 const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep";
 const INSPECTOR: &str = "NCCL_PROFILER_PLUGIN=/path/to/libnccl-profiler-inspector.so NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000 NCCL_INSPECTOR_DUMP_DIR=FOLDER (its parent has to exist), and give the folder to --inspector";
 const PROFILE: &str = "nsys profile --trace=cuda,nvtx --cuda-graph-trace=node";
+/// Findings, the most important; each run can have its own.
+const MOST: usize = 200;
+/// Versions that one sentence names.
+const VERSIONS: usize = 6;
 /// Characters of a text of the profiler that are shown.
 const NOTE: usize = 200;
-
-/// Something that is missing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
-    /// A stable kebab-case name.
-    pub id: &'static str,
-    /// How much it matters.
-    pub severity: Severity,
-    /// The fact, as a sentence.
-    pub title: String,
-    /// Which numbers are null or weaker, as a sentence.
-    pub cost: String,
-    /// The numbers (by [`super::Number::id`]) that it costs.
-    pub numbers: Vec<&'static str>,
-    /// How to capture it, as a sentence.
-    pub advice: String,
-    /// The runs or files that it is about.
-    pub about: Vec<String>,
-}
 
 /// A run with what belongs to it.
 pub struct Facts<'a> {
@@ -122,8 +108,7 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
 }
 
 fn problem(run: &Run) -> Option<Finding> {
-    let problem =
-        run.clash.as_ref().or(run.problem.as_ref().filter(|_| run.steps.problem.is_none()))?;
+    let problem = run.problem.as_ref()?;
     let advice =
         problem.advice.clone().unwrap_or_else(|| "Give the reports of one run only.".to_owned());
     Some(finding(
@@ -207,65 +192,69 @@ fn steps(facts: &Facts<'_>) -> Option<Finding> {
         &["steps"],
         "The whole capture is one step: no time per step, no median, no verdict of compare.",
     );
-    if let Some(problem) = &run.steps.problem {
-        let advice = match &run.steps.proposal {
-            Some(_) if run.command.is_some() => {
-                "The command below names the range that looks most like one; --step takes any regular expression.".to_owned()
-            }
-            Some(proposal) => format!("Name the range that is a step, for example --step {}.", shell_quote(proposal)),
-            None => format!("Capture again and {annotate}; {kernel}."),
-        };
-        let costs: (&[&str], &str) = (
-            &["steps", "shares", "copies", "across", "bandwidth"],
-            "A report without --step stops with this error.",
-        );
-        return Some(finding(
-            "steps-not-found",
-            Severity::High,
-            format!("Steps are not found: {problem}."),
-            costs,
-            advice,
-        ));
-    }
-    match (run.steps.pattern.as_deref(), run.steps.source.as_deref()) {
-        (Some("whole"), _) if facts.exports.iter().any(|export| export.rows.ranges > 0) => {
-            Some(finding(
-                "no-step-ranges",
-                Severity::High,
-                "The only NVTX ranges are NCCL's own.",
-                costs,
-                format!("Capture again with {PROFILE} and {annotate}; {kernel}."),
-            ))
+    let advice = format!("Capture again with {PROFILE} and {annotate}; {kernel}.");
+    let (id, title) = match run.steps.source? {
+        StepSource::OnlyNccl => ("no-step-ranges", "The only NVTX ranges are NCCL's own."),
+        StepSource::OnlyLibraries => {
+            ("no-step-ranges", "The only NVTX ranges are those of libraries.")
         }
-        (Some("whole"), _) => {
+        StepSource::Elsewhere => {
+            ("no-step-ranges", "The NVTX ranges are those of processes that run no GPU work.")
+        }
+        StepSource::Uncovered if facts.exports.iter().all(|export| export.rows.api_calls == 0) => {
+            return None;
+        }
+        StepSource::Uncovered => {
+            return Some(finding(
+                "steps-not-found",
+                Severity::High,
+                "No NVTX range recurs on every rank, so none is taken for a step.",
+                costs,
+                format!(
+                    "Name the range that is one: --step takes any regular expression; or capture again and {annotate}; {kernel}."
+                ),
+            ));
+        }
+        StepSource::NoRanges => {
             let off = facts.exports.iter().any(|export| export.nvtx_traced == Some(false));
             let title = if off { "NVTX was not traced." } else { "There is no NVTX range." };
-            Some(finding(
-                "no-nvtx",
-                Severity::High,
-                title,
-                costs,
-                format!("Capture again with {PROFILE} and {annotate}; {kernel}."),
-            ))
+            ("no-nvtx", title)
         }
-        (Some(pattern), Some(source)) if source != "default" => Some(finding(
-            "steps-by-guess",
-            Severity::Info,
-            format!(
-                "Steps are taken from a repeated range, {}, since no range is called step, batch or iteration.",
-                shorten(pattern, 100)
-            ),
-            (
-                &["steps"],
-                "If that range is no training step, every number is about something else.",
-            ),
-            format!("Check it, name another one with --step REGEX, or {annotate}."),
-        )),
-        _ => None,
-    }
+        StepSource::Repeated => {
+            return Some(finding(
+                "steps-by-guess",
+                Severity::Info,
+                format!(
+                    "Steps are taken from a repeated range, {}, since no range is called step, batch or iteration.",
+                    shorten(run.steps.pattern.as_deref().unwrap_or_default(), 100)
+                ),
+                (
+                    &["steps"],
+                    "If that range is not a training step, every number is about something else.",
+                ),
+                format!("Check it, name another one with --step REGEX, or {annotate}."),
+            ));
+        }
+        StepSource::Default | StepSource::Told | StepSource::ToldWhole | StepSource::ToldKernel => {
+            return None;
+        }
+    };
+    Some(finding(id, Severity::High, title, costs, advice))
 }
 
 fn steps_differ(run: &Run) -> Option<Finding> {
+    if run.steps.paired_by_time {
+        return Some(finding(
+            "steps-differ",
+            Severity::Medium,
+            "Ranks call their steps differently, so a report takes those for one that run at the same time.",
+            (
+                &["steps", "across"],
+                "Where ranks hold different parts of the run, steps that belong together are not told.",
+            ),
+            "Give a step the same text on every rank, and capture the same steps: let all ranks call cudaProfilerStart at the same step.",
+        ));
+    }
     let (common, others) = (run.steps.count?, run.steps.on_some_ranks);
     let (severity, there) = match common {
         0 => (Severity::High, "none is on every rank".to_owned()),
@@ -338,7 +327,7 @@ fn no_communication(facts: &Facts<'_>) -> Option<Finding> {
         finding(
             "no-communication",
             Severity::Medium,
-            "No communication kernel was captured, although there are several ranks.",
+            "No communication kernel was recognised, although there are several ranks.",
             (&["shares", "across", "bandwidth", "inspector"], "Communication is 0, and its overlap, waiting and bandwidth are missing."),
             "If kernels of another library communicate, name them with --comm-regex; else capture whole steps (--capture-range=cudaProfilerApi around them).",
         )
@@ -541,8 +530,9 @@ fn versions(exports: &[Export]) -> Option<Finding> {
             "nsys-versions-differ",
             Severity::Info,
             format!(
-                "The exports are by several versions of nsys: {}.",
-                versions.into_iter().collect::<Vec<_>>().join(", ")
+                "The exports are by {} versions of nsys: {}.",
+                count(versions.len() as u64),
+                some(versions.iter().copied(), VERSIONS)
             ),
             (&[], "Overheads of the profiler may differ between ranks."),
             "Use one version on all ranks.",
@@ -602,7 +592,7 @@ fn profiler_errors(export: &Export) -> Option<Finding> {
     let errors: Vec<&str> = export
         .profiler_notes
         .iter()
-        .filter(|note| note.error)
+        .filter(|note| note.error && concerns_report(&note.text))
         .map(|note| note.text.as_str())
         .collect();
     let first = errors.first()?;
@@ -624,7 +614,8 @@ fn profiler_errors(export: &Export) -> Option<Finding> {
 const USUAL: [&str; 3] = ["Not all ", "No CUDA events collected", "No NVTX events collected"];
 
 fn profiler_warnings(export: &Export) -> Option<Finding> {
-    let unusual = |text: &str| !USUAL.iter().any(|usual| text.starts_with(usual));
+    let unusual =
+        |text: &str| concerns_report(text) && !USUAL.iter().any(|usual| text.starts_with(usual));
     let first = export.profiler_notes.iter().find(|note| !note.error && unusual(&note.text))?;
     Some(finding(
         "profiler-warning",
@@ -633,6 +624,18 @@ fn profiler_warnings(export: &Export) -> Option<Finding> {
         (&[], "It may say that events were lost."),
         "See what it says; all of its notes are listed in HTML and JSON.",
     ))
+}
+
+/// An export of which no report can be made, since it holds no GPU work.
+pub fn without_work(export: &Export, reason: &Error) -> Finding {
+    let found = finding(
+        "no-gpu-work",
+        Severity::High,
+        format!("The export {}.", reason.fact.trim_end_matches('.')),
+        (&["steps", "shares", "copies", "across", "bandwidth"], "No report can be made of it."),
+        format!("{}.", capitalised(reason.hint.as_deref().unwrap_or_default())),
+    );
+    Finding { about: vec![file_name(export.path.as_ref())], ..found }
 }
 
 /// What is said of logs that belong to no run, and of logs alone.
@@ -702,7 +705,15 @@ pub fn merged(findings: Vec<Finding>) -> Vec<Finding> {
         }
     }
     list.sort_by_key(|finding| finding.severity);
+    list.truncate(MOST);
     list
+}
+
+/// The first few names, with how many there are more.
+fn some<'a>(names: impl ExactSizeIterator<Item = &'a str>, few: usize) -> String {
+    let more = names.len().saturating_sub(few);
+    let shown = names.take(few).collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{shown} and {} more", count(more as u64)) } else { shown }
 }
 
 fn plural_of(n: usize, one: &str, several: &str) -> String {

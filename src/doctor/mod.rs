@@ -6,6 +6,7 @@
 //! ```
 //! Steps and ranks come from the rules of `report` itself, so that what is said here is what happens there.
 
+mod assemble;
 mod command;
 mod files;
 mod findings;
@@ -14,8 +15,7 @@ mod runs;
 mod view;
 
 pub use files::{Listed, list};
-pub use findings::Finding;
-pub use numbers::{Number, State, alone};
+pub use numbers::alone;
 pub use view::*;
 
 use crate::{Error, Result};
@@ -28,13 +28,20 @@ const NAMED: usize = 20;
 /// # Errors
 /// Nothing in the files can be used.
 pub fn examine(listed: &[Result<Listed>], tick: impl Fn() + Sync) -> Result<Examination> {
-    let files::Read { exports, inspector, nccl_logs, topologies, other, unusable } =
+    let files::Read { exports, without_work, inspector, nccl_logs, topologies, other, unusable } =
         files::read(listed, &tick)?;
-    if exports.is_empty() && inspector.is_empty() && nccl_logs.is_empty() && topologies.is_empty() {
+    let nothing = exports.is_empty() && without_work.is_empty();
+    if nothing && inspector.is_empty() && nccl_logs.is_empty() && topologies.is_empty() {
         return Err(nothing_usable(&unusable, other.len()));
     }
     let runs = runs::of(exports, &inspector, &nccl_logs, &topologies)?;
-    Ok(view::assemble(runs, inspector, nccl_logs, topologies, (&other, &unusable)))
+    Ok(assemble::assemble(
+        (runs, without_work),
+        inspector,
+        nccl_logs,
+        topologies,
+        (&other, &unusable),
+    ))
 }
 
 fn nothing_usable(unusable: &[Error], other: usize) -> Error {

@@ -1,49 +1,10 @@
 //! Which numbers a report of a run has, which are weaker than they could be, and which are null.
 
-use serde::Serialize;
-
-use super::view::{Export, InspectorLog, NcclLogFile, Rank, Run, Writer};
+use super::view::{Export, InspectorLog, NcclLogFile, Number, Rank, Run, State, Writer};
 use crate::ingest::nsys::file_name;
 use crate::merge::collect::may_be_one_host;
+use crate::steps::StepSource;
 use crate::units::rank_list;
-
-/// Whether a report has a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// It is null.
-    Null,
-    /// It is there, but says less than it could.
-    Weaker,
-    /// It is measured.
-    Measured,
-}
-
-impl State {
-    /// The word that tables print.
-    pub fn label(self) -> &'static str {
-        match self {
-            State::Null => "no",
-            State::Weaker => "in part",
-            State::Measured => "yes",
-        }
-    }
-}
-
-/// Numbers of a report that stand or fall together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Number {
-    /// A stable name.
-    pub id: &'static str,
-    /// What they are, in words.
-    pub name: &'static str,
-    /// Their fields in the report's JSON.
-    pub fields: &'static [&'static str],
-    /// Whether they are there.
-    pub state: State,
-    /// Why not, or why only in part, as a clause; for what is there where it comes from, where that is not obvious.
-    pub why: Option<String>,
-}
 
 const NO_COMMON_STEP: &str = "no step is on every rank";
 
@@ -152,15 +113,19 @@ fn has_graphs(run: &Run) -> bool {
 }
 
 fn steps(run: &Run, exports: &[Export]) -> Judged {
-    let source = run.steps.source.as_deref().unwrap_or_default();
+    let source = run.steps.source;
+    let why = source.map_or("", StepSource::label);
     match run.steps.pattern.as_deref() {
         None => null("no range is a step"),
-        Some("whole") => weaker(format!("the whole capture is one step: {source}")),
-        Some(_) if exports.iter().all(|export| export.rows.api_calls == 0) => {
-            null("no CUDA API calls: nothing says which step launched what")
-        }
+        Some("whole") if exports.iter().all(|export| export.rows.api_calls == 0) => weaker(
+            "the whole capture is one step: without CUDA API calls nothing says which range launched what",
+        ),
+        Some("whole") => weaker(format!("the whole capture is one step: {why}")),
         Some(_) if run.steps.count == Some(0) => null(NO_COMMON_STEP),
-        Some(_) if source != "default" => weaker(format!("by a guess ({source})")),
+        Some(_) if run.steps.paired_by_time => {
+            weaker("texts differ between ranks: steps that run at the same time are one")
+        }
+        Some(_) if source != Some(StepSource::Default) => weaker(format!("by a guess ({why})")),
         Some(_) => match run.steps.count {
             Some(count) => from(&crate::units::plural(count, "step")),
             None => measured(),

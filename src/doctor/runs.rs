@@ -3,21 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use regex::Regex;
-
 use super::view::{Export, InspectorLog, NcclLogFile, Rank, Run, Steps, TopologyFile, Unusable};
 use super::{command, numbers};
-use crate::classify::Classifier;
 use crate::compare::group;
-use crate::ingest::nsys::contents::{self, Contents, Work};
-use crate::ingest::nsys::{self, Candidate, NsysReport};
+use crate::ingest::nsys::contents::{Contents, Work};
+use crate::ingest::nsys::{self, Candidate, NsysReport, RankClues};
 use crate::ingest::one_run::{self, CapturedAt};
 use crate::ingest::{communicators, ranks};
 use crate::merge::collect::may_be_one_host;
-use crate::merge::parts::logged_id;
-use crate::model::{Range, RankTrace};
-use crate::pipeline::{self, StepChoice, StepKind, StepRule};
-use crate::steps::select;
+use crate::model::RankTrace;
+use crate::model::record::logged_id;
+use crate::run::{self, files};
+use crate::steps::{self, StepChoice, StepRule, decide};
 use crate::{Error, Result};
 
 /// Clocks of hosts, and the time between an operation and its record, differ by less.
@@ -174,7 +171,7 @@ impl Identity {
         let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
         let candidates = members.iter().flat_map(|member| &member.contents.report.candidates);
         let spans = || members.iter().filter_map(|member| member.captured);
-        let name = pipeline::run_name(&paths);
+        let name = files::run_name(&paths);
         Identity {
             folder: paths
                 .first()
@@ -263,7 +260,6 @@ struct Reading {
     rule: Option<StepRule>,
     steps: Steps,
     problem: Option<Error>,
-    clash: Option<Error>,
     without_steps: usize,
 }
 
@@ -278,7 +274,7 @@ fn run(
     let comms: Vec<BTreeSet<u64>> = members.iter().map(|member| member.comms.clone()).collect();
     let (contents, exports): (Vec<Contents>, Vec<Export>) =
         members.into_iter().map(|member| (member.contents, member.view)).unzip();
-    let mut reading = read(contents, &paths)?;
+    let mut reading = read(contents);
     let inspector: Vec<&InspectorLog> =
         beside.inspector.iter().filter(|log| writers_of(log, all).contains(&at)).collect();
     let nccl_logs: Vec<&NcclLogFile> =
@@ -292,11 +288,12 @@ fn run(
     let world_size = reading.traces.iter().filter_map(|trace| trace.world_size).chain(logged).max();
     let span = |trace: &RankTrace| reading.work.get(&key(trace)).and_then(|work| work.span);
     let comms = |trace: &RankTrace| comms.get(trace.input).cloned().unwrap_or_default();
-    let captured = reading
+    let captured: Vec<CapturedAt> = reading
         .traces
         .iter()
         .filter_map(|trace| CapturedAt::new(trace, span(trace)?, comms(trace)))
         .collect();
+    let problem = one_run::refusal(&captured).or_else(|| reading.problem.clone());
     let ranks: Vec<Rank> = reading.traces.iter().map(|trace| rank(trace, &reading)).collect();
     let traced = reading.traces.iter().filter_map(|trace| trace.world_size).max();
     let mut run = Run {
@@ -315,8 +312,7 @@ fn run(
         nccl_logs: nccl_logs.iter().map(|log| log.path.clone()).collect(),
         topology: topology.map(|topology| topology.path.clone()),
         numbers: Vec::new(),
-        problem: reading.problem.as_ref().map(Unusable::from),
-        clash: reading.clash.as_ref().map(Unusable::from),
+        problem: problem.as_ref().map(Unusable::from),
         command: None,
     };
     run.numbers = numbers::of(&run, &exports, &inspector, &nccl_logs);
@@ -338,7 +334,7 @@ fn key(trace: &RankTrace) -> (usize, u32, u32) {
 
 fn rank(trace: &RankTrace, reading: &Reading) -> Rank {
     let work = reading.work.get(&key(trace)).copied().unwrap_or_default();
-    let by_ranges = matches!(reading.rule, Some(StepRule { kind: StepKind::Ranges, .. }));
+    let by_ranges = reading.rule.as_ref().filter(|rule| rule.by_ranges());
     Rank {
         rank: trace.rank,
         rank_source: trace.rank_source.label(),
@@ -353,120 +349,78 @@ fn rank(trace: &RankTrace, reading: &Reading) -> Rank {
         copies: work.copies,
         memsets: work.memsets,
         graphs: work.graphs,
-        steps: by_ranges.then(|| select::select(&trace.ranges).ranges.len()),
+        steps: by_ranges.map(|rule| steps::of(trace, rule).0.len()),
     }
 }
 
-/// Finds ranks and steps by the rules of `report`.
-fn read(contents: Vec<Contents>, paths: &[PathBuf]) -> Result<Reading> {
-    let pattern = |text: &str| {
-        Regex::new(text).map_err(|e| Error::inputs(format!("'{text}' is no pattern: {e}")))
-    };
-    let classifier = Classifier::new(None)?;
-    let in_full = |pattern: &Regex| -> Vec<NsysReport> {
-        let options = nsys::Options { step: Some(pattern), classifier: &classifier };
-        paths
-            .iter()
-            .enumerate()
-            .filter_map(|(at, path)| nsys::read(path, at, &options).ok())
-            .collect()
-    };
-    let (mut reports, mut work) = apart(contents);
+/// Finds ranks and steps by the rules of `report`. What ranges cover is not known here, since GPU work is only counted.
+fn read(contents: Vec<Contents>) -> Reading {
+    let (mut reports, work): (Vec<NsysReport>, Vec<Vec<Work>>) =
+        contents.into_iter().map(|contents| (contents.report, contents.work)).unzip();
     for (at, report) in reports.iter_mut().enumerate() {
         report.candidates.iter_mut().for_each(|candidate| candidate.trace.input = at);
     }
-    let decided = pipeline::decide(
-        &StepChoice::Automatic,
-        Some(pattern(select::DEFAULT_PATTERN)?),
-        &reports,
-        paths,
-        in_full,
-    );
-    let mut steps = Steps::default();
-    let (rule, mut problem) = match decided {
-        Ok(rule) => {
-            (steps.pattern, steps.source) =
-                (Some(rule.pattern.clone()), Some(rule.source.to_owned()));
-            (Some(rule), None)
-        }
-        Err(none) => {
-            (steps.problem, steps.proposal) = (Some(none.error.fact.clone()), none.proposal);
-            (None, Some(none.error))
-        }
-    };
-    if let Some(rule) = rule
-        .as_ref()
-        .filter(|rule| matches!(rule.kind, StepKind::Ranges) && rule.source != "default")
-    {
-        // Ranges that do not match are not kept: the pattern that was found needs its own look at the files.
-        let step = pattern(&rule.pattern)?;
-        let options = nsys::Options { step: Some(&step), classifier: &classifier };
-        let again: Vec<Contents> = paths
-            .iter()
-            .enumerate()
-            .map(|(at, path)| contents::read(path, at, &options))
-            .collect::<Result<_>>()?;
-        (reports, work) = apart(again);
-    }
-    let launches = |report: &NsysReport| {
-        report.input.capture.rows.get("api_calls").is_some_and(|&calls| calls > 0)
-    };
-    if problem.is_none()
-        && matches!(rule, Some(StepRule { kind: StepKind::Ranges, .. }))
-        && !reports.iter().any(launches)
-    {
-        let error = Error::inputs("no step has a window on the GPU (there are no CUDA API calls)");
-        steps.problem = Some(error.fact.clone());
-        problem = Some(error);
-    }
+    let seen = run::seen(&reports);
     let ran =
         reports.iter().zip(work).flat_map(|(report, work)| report.candidates.iter().zip(work));
     let work = ran.map(|(candidate, work)| (key(&candidate.trace), work)).collect();
+    let (traces, clues): (Vec<RankTrace>, Vec<RankClues>) = reports
+        .into_iter()
+        .flat_map(|report| report.candidates)
+        .map(|candidate| (candidate.trace, candidate.clues))
+        .unzip();
+    let mut steps = Steps::default();
+    let decided = decide::decide(&StepChoice::Automatic, None, &traces, &seen);
+    let (rule, problem) = match decided {
+        Ok(decided) => {
+            steps.pattern = Some(decided.rule.pattern.clone());
+            steps.source = Some(decided.rule.source);
+            (Some(decided.rule), None)
+        }
+        Err(none) => (None, Some(Error::inputs(none.fact).with_hint(none.hint))),
+    };
     let candidates: Vec<Candidate> =
-        reports.into_iter().flat_map(|report| report.candidates).collect();
+        traces.into_iter().zip(clues).map(|(trace, clues)| Candidate { trace, clues }).collect();
     let mut left_out = Vec::new();
     let candidates = match &rule {
-        Some(rule) => pipeline::with_steps(candidates, rule, &mut left_out),
+        Some(rule) => run::with_steps(candidates, rule, &mut left_out),
         None => candidates,
     };
     let (traces, clash) = match ranks::assign(candidates.clone(), None) {
         Ok((traces, _)) => (traces, None),
         Err(error) => (one_by_one(candidates), Some(error)),
     };
-    let problem = problem.or_else(|| clash.clone());
-    if matches!(rule, Some(StepRule { kind: StepKind::Ranges, .. })) {
-        count_steps(&traces, &mut steps);
+    let problem = problem.or(clash);
+    if let Some(rule) = rule.as_ref().filter(|rule| rule.by_ranges()) {
+        count_steps(&traces, rule, &mut steps);
     }
-    Ok(Reading { traces, work, rule, steps, problem, clash, without_steps: left_out.len() })
+    Reading { traces, work, rule, steps, problem, without_steps: left_out.len() }
 }
 
-/// Steps are the same where text and occurrence agree, as in a report.
-fn count_steps(traces: &[RankTrace], steps: &mut Steps) {
-    let keys: Vec<Vec<(&str, usize)>> = traces.iter().map(step_keys).collect();
-    let mut ranks: BTreeMap<(&str, usize), usize> = BTreeMap::new();
-    keys.iter().flatten().for_each(|key| *ranks.entry(*key).or_default() += 1);
-    let everywhere = |key: &&(&str, usize)| ranks.get(*key) == Some(&traces.len());
-    let common: Vec<&(&str, usize)> =
+/// Steps are the same where text and occurrence agree; where few do, a report pairs those that run at the same time.
+fn count_steps(traces: &[RankTrace], rule: &StepRule, steps: &mut Steps) {
+    let keys: Vec<Vec<(String, usize)>> =
+        traces.iter().map(|trace| step_keys(trace, rule)).collect();
+    let mut ranks: BTreeMap<&(String, usize), usize> = BTreeMap::new();
+    keys.iter().flatten().for_each(|key| *ranks.entry(key).or_default() += 1);
+    let everywhere = |key: &&(String, usize)| ranks.get(*key) == Some(&traces.len());
+    let common: Vec<&(String, usize)> =
         keys.first().into_iter().flatten().filter(everywhere).collect();
+    let fewest = keys.iter().map(Vec::len).min().unwrap_or(0);
+    if 2 * common.len() < fewest {
+        steps.paired_by_time = true;
+        steps.count = Some(fewest);
+        steps.first = keys.first().and_then(|own| own.first()).map(|key| key.0.clone());
+        return;
+    }
     steps.on_some_ranks = ranks.len() - common.len();
     steps.count = Some(common.len());
-    steps.first = common.first().map(|key| key.0.to_owned());
+    steps.first = common.first().map(|key| key.0.clone());
 }
 
 /// Text and occurrence of each step of a rank.
-fn step_keys(trace: &RankTrace) -> Vec<(&str, usize)> {
-    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    let key = |range: &Range| {
-        let text = trace.names.get(range.name);
-        let count = seen.entry(text).or_default();
-        *count += 1;
-        (text, *count - 1)
-    };
-    select::select(&trace.ranges).ranges.iter().map(key).collect()
-}
-
-fn apart(contents: Vec<Contents>) -> (Vec<NsysReport>, Vec<Vec<Work>>) {
-    contents.into_iter().map(|contents| (contents.report, contents.work)).unzip()
+fn step_keys(trace: &RankTrace, rule: &StepRule) -> Vec<(String, usize)> {
+    steps::of(trace, rule).0.into_iter().map(|step| (step.name, step.occurrence)).collect()
 }
 
 /// The ranks of each report by itself, where all together contradict each other.

@@ -1,16 +1,19 @@
 //! The view model of `doctor`, which `--format json` prints as it stands (schema `nsysnccl.doctor/1`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::{Finding, Number, command, findings};
 use crate::Error;
-use crate::ingest::nsys::contents::{Contents, Note};
+use crate::ingest::nsys::contents::Note;
 use crate::ingest::nsys::metadata::Exported;
 use crate::model::nccl_log::NcclLog;
 use crate::model::topology::Topology;
+use crate::steps::StepSource;
+use crate::warning::Severity;
+
+/// Entries of a list inside an entry that JSON prints: writers of a log, its processes, notes of the profiler.
+const LISTED: usize = 1000;
 
 /// Name and version of the JSON document.
 pub const SCHEMA: &str = "nsysnccl.doctor/1";
@@ -34,7 +37,8 @@ pub struct Examination {
     pub topologies: Vec<TopologyFile>,
     /// Files that cannot be used, and why.
     pub unusable: Vec<Unusable>,
-    /// Files that were found in folders and are something else.
+    /// Files that were found in folders and are something else; JSON has the first thousand.
+    #[serde(serialize_with = "first")]
     pub other_files: Vec<String>,
     /// A command that compares the runs; `None` unless there are several that can be reported on.
     pub compare_command: Option<Vec<String>>,
@@ -76,9 +80,6 @@ pub struct Run {
     pub numbers: Vec<Number>,
     /// What `report` would fail with.
     pub problem: Option<Unusable>,
-    /// Two ranks of one number: what `report` would fail with once it is told what a step is.
-    #[serde(skip)]
-    pub clash: Option<Unusable>,
     /// The command to run, one word each as a shell takes them; `None` where `report` would fail, or where a name of a file cannot be
     /// printed.
     pub command: Option<Vec<String>>,
@@ -125,23 +126,21 @@ pub struct Rank {
     pub steps: Option<usize>,
 }
 
-/// How the steps of a run are found if nobody says it.
+/// How the steps of a run are found if nobody says it. What ranges cover of the GPU's work is told by `report`, which reads it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Steps {
-    /// The regular expression, or `whole`; `None` if no range is a step.
+    /// The regular expression, or `whole`.
     pub pattern: Option<String>,
     /// Why this one.
-    pub source: Option<String>,
+    pub source: Option<StepSource>,
     /// Text of the first step that every rank has.
     pub first: Option<String>,
     /// Steps that every rank has.
     pub count: Option<usize>,
     /// Steps that only some ranks have.
     pub on_some_ranks: usize,
-    /// Why no range is a step.
-    pub problem: Option<String>,
-    /// A pattern that gives steps where the rules find none.
-    pub proposal: Option<String>,
+    /// True if texts differ so much between ranks that `report` pairs steps by the times at which they run.
+    pub paired_by_time: bool,
 }
 
 /// An export of nsys.
@@ -177,7 +176,8 @@ pub struct Export {
     pub settings: BTreeMap<String, String>,
     /// Rows by kind.
     pub rows: Rows,
-    /// Warnings and errors that the profiler noted.
+    /// Warnings and errors that the profiler noted; JSON has the first thousand.
+    #[serde(serialize_with = "first")]
     pub profiler_notes: Vec<Note>,
 }
 
@@ -230,7 +230,8 @@ pub struct InspectorLog {
     pub first_written_us: Option<i64>,
     /// Last time of writing.
     pub last_written_us: Option<i64>,
-    /// Who wrote it: one entry a process and communicator.
+    /// Who wrote it: one entry a process and communicator; JSON has the first thousand.
+    #[serde(serialize_with = "first")]
     pub writers: Vec<Writer>,
 }
 
@@ -258,8 +259,10 @@ pub struct NcclLogFile {
     /// Messages that broke off.
     pub torn: u64,
     /// NCCL versions.
+    #[serde(serialize_with = "first")]
     pub versions: BTreeSet<String>,
-    /// Hosts and processes that made communicators, `host:pid`.
+    /// Hosts and processes that made communicators, `host:pid`; JSON has the first thousand.
+    #[serde(serialize_with = "first")]
     pub processes: BTreeSet<String>,
     /// Ranks of its largest communicator.
     pub n_ranks: Option<u32>,
@@ -362,99 +365,78 @@ impl From<&Error> for Unusable {
     }
 }
 
-impl Export {
-    /// What matters of an export.
-    pub fn of(contents: &Contents) -> Self {
-        let Contents { report, work, meta, .. } = contents;
-        let calls = || {
-            report
-                .candidates
-                .iter()
-                .flat_map(|c| c.trace.nccl.iter().chain(&c.trace.gpu_operations))
-                .filter(|call| call.op.is_some())
-        };
-        let count = |kind: &str| report.input.capture.rows.get(kind).copied().unwrap_or(0);
-        let spans = || work.iter().filter_map(|work| work.span);
-        let extent = spans().map(|span| span.0).min().zip(spans().map(|span| span.1).max());
-        Self {
-            path: report.input.path.clone(),
-            size_bytes: report.input.size_bytes,
-            nsys_version: meta.nsys_version.clone(),
-            schema_version: meta.schema_version.clone(),
-            hostname: meta.hostname.clone(),
-            gpus: meta.gpu_models(),
-            capture_ns: contents.capture_ns,
-            gpu_work_ns: extent.map(|(first, last)| last.saturating_sub(first)),
-            has_epoch: meta.epoch_ns.is_some(),
-            cuda_graph_mode: meta.cuda_graph_mode.clone(),
-            nvtx_traced: meta.nvtx_traced,
-            nvtx_filtered: meta.nvtx_filtered,
-            exported: meta.exported,
-            settings: meta.settings.clone(),
-            rows: Rows {
-                kernels: count("kernels"),
-                comm_kernels: work.iter().map(|work| work.comm_kernels).sum(),
-                copies: count("copies"),
-                memsets: count("memsets"),
-                graphs: count("graphs"),
-                graphs_unresolved: work.iter().map(|work| work.graphs).sum(),
-                api_calls: count("api_calls"),
-                ranges: count("ranges"),
-                user_ranges: contents.user_ranges,
-                nccl_calls: calls().count() as u64,
-                nccl_sizes: calls().filter(|call| call.bytes.is_some()).count() as u64,
-                nccl_payloads_described: contents.payloads_described,
-                mpi_ranks: meta.mpi_ranks.len() as u64,
-            },
-            profiler_notes: contents.notes.clone(),
+/// The first entries of a list: what a file holds must not make the document as long as the file.
+fn first<'a, T, L, S>(list: &'a L, serializer: S) -> Result<S::Ok, S::Error>
+where
+    T: Serialize + 'a,
+    &'a L: IntoIterator<Item = &'a T>,
+    S: Serializer,
+{
+    serializer.collect_seq(list.into_iter().take(LISTED))
+}
+
+/// Something that is missing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// A stable kebab-case name.
+    pub id: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The fact, as a sentence.
+    pub title: String,
+    /// Which numbers are null or weaker, as a sentence.
+    pub cost: String,
+    /// The numbers (by [`super::Number::id`]) that it costs.
+    pub numbers: Vec<&'static str>,
+    /// How to capture it, as a sentence.
+    pub advice: String,
+    /// The runs or files that it is about.
+    pub about: Vec<String>,
+}
+
+/// Whether a report has a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It is null.
+    Null,
+    /// It is there, but says less than it could.
+    Weaker,
+    /// It is measured.
+    Measured,
+}
+
+impl State {
+    /// The word in JSON and CSV.
+    pub fn id(self) -> &'static str {
+        match self {
+            State::Null => "null",
+            State::Weaker => "weaker",
+            State::Measured => "measured",
+        }
+    }
+
+    /// The word that tables print.
+    pub fn label(self) -> &'static str {
+        match self {
+            State::Null => "no",
+            State::Weaker => "in part",
+            State::Measured => "yes",
         }
     }
 }
 
-/// Everything together, with what is missing.
-pub fn assemble(
-    runs: Vec<(Run, Vec<Export>)>,
-    inspector_logs: Vec<InspectorLog>,
-    nccl_logs: Vec<NcclLogFile>,
-    topologies: Vec<TopologyFile>,
-    (other, unusable): (&[PathBuf], &[Error]),
-) -> Examination {
-    let mut found: Vec<Finding> = Vec::new();
-    let with_links = topologies.iter().filter(|topology| topology.links.is_some()).count();
-    for (run, exports) in &runs {
-        let logs: Vec<&InspectorLog> =
-            inspector_logs.iter().filter(|log| run.inspector.contains(&log.path)).collect();
-        let nccl: Vec<&NcclLogFile> =
-            nccl_logs.iter().filter(|log| run.nccl_logs.contains(&log.path)).collect();
-        let topology =
-            topologies.iter().find(|topology| Some(&topology.path) == run.topology.as_ref());
-        found.extend(findings::of_run(&findings::Facts {
-            run,
-            exports,
-            inspector: &logs,
-            nccl_logs: &nccl,
-            topology,
-            topologies: with_links,
-        }));
-    }
-    let (runs, exports): (Vec<Run>, Vec<Vec<Export>>) = runs.into_iter().unzip();
-    let attached = |path: &String| {
-        runs.iter().any(|run| run.inspector.contains(path) || run.nccl_logs.contains(path))
-    };
-    found.extend(findings::of_logs(!runs.is_empty(), &inspector_logs, &nccl_logs, &attached));
-    let mut exports: Vec<Export> = exports.into_iter().flatten().collect();
-    exports.sort_by(|a, b| a.path.cmp(&b.path));
-    Examination {
-        schema: SCHEMA,
-        tool_version: env!("CARGO_PKG_VERSION"),
-        compare_command: command::compare(&runs),
-        runs,
-        exports,
-        inspector_logs,
-        nccl_logs,
-        topologies,
-        other_files: other.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
-        unusable: unusable.iter().map(Unusable::from).collect(),
-        findings: findings::merged(found),
-    }
+/// Numbers of a report that stand or fall together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Number {
+    /// A stable name.
+    pub id: &'static str,
+    /// What they are, in words.
+    pub name: &'static str,
+    /// Their fields in the report's JSON.
+    pub fields: &'static [&'static str],
+    /// Whether they are there.
+    pub state: State,
+    /// Why not, or why only in part, as a clause; for what is there where it comes from, where that is not obvious.
+    pub why: Option<String>,
 }

@@ -1,10 +1,12 @@
 //! What communication and copies cost the step, and what the usual remedies are.
 
+use super::draft::{Draft, is_whole, ms, percent, period, severity};
 use super::straggler;
-use super::{Draft, is_whole, ms, percent, period, severity};
-use crate::model::Metric;
-use crate::report::{CollectiveGroup, Report};
+use crate::classify;
+use crate::model::{CommOp, Metric};
+use crate::report::{CollectiveGroup, Kernel, Report};
 use crate::stats;
+use crate::text;
 use crate::units;
 use crate::warning::{Finding, Severity};
 
@@ -76,28 +78,45 @@ pub fn share(report: &Report) -> Option<Finding> {
     if let Some(ns) = waiting {
         draft = draft.with("exposed_wait_ns", ns.round() as i64);
     }
-    // Fewer bytes are no advice where they are few already.
-    let is_half = |name: &str| {
-        ["bf16", "f16", "bfloat16", "half"]
-            .iter()
-            .any(|kind| name.split('_').any(|part| part == *kind))
-    };
-    let all_half = !report.kernels.comm.is_empty()
-        && report.kernels.comm.iter().all(|kernel| is_half(&kernel.name));
     let advice = if 2.0 * moving * step < exposed {
-        "Most of it is waiting: ranks arrive at different times, and no faster link helps; see who waits for whom."
-    } else if one_at_the_end {
-        if all_half {
-            "With one large operation at the end of the step nothing can run beside it: use smaller buckets (DDP: bucket_cap_mb) so that reductions start during backward."
-        } else {
-            "With one large operation at the end of the step nothing can run beside it: use smaller buckets (DDP: bucket_cap_mb) so that reductions start during backward; fewer bytes (bf16 hook) help where the link is the limit."
-        }
-    } else if overlap < 0.5 {
-        "Start communication earlier (smaller buckets, prefetching for FSDP), send fewer bytes (bf16 hook), or look at the transport: --nccl-log and --topo say whether the fastest link is used."
+        "Most of it is waiting: ranks arrive at different times, and no faster link helps; see who waits for whom.".to_owned()
     } else {
-        "Most of it is hidden already: what is left is usually the last bucket or waiting for a late rank; see the table of waits."
+        remedies(report, one_at_the_end, overlap)
     };
     Some(draft.advice(advice))
+}
+
+/// What usually helps, as far as the capture shows that it can: advice for reductions only where some run, fewer bytes only
+/// where some are wide.
+fn remedies(report: &Report, one_at_the_end: bool, overlap: f64) -> String {
+    let has = |op: CommOp| report.kernels.comm.iter().any(|k| classify::op(&k.name) == Some(op));
+    let shards = has(CommOp::AllGather) || has(CommOp::ReduceScatter);
+    let part =
+        |kernel: &Kernel, kinds: &[&str]| kernel.name.split('_').any(|part| kinds.contains(&part));
+    let wide = report.kernels.comm.iter().any(|k| part(k, &["f32", "f64", "float", "double"]));
+    let mut list: Vec<&str> = Vec::new();
+    if overlap >= 0.5 {
+        return "Most of it is hidden already: what is left is usually the last bucket or waiting for a late rank; see the table of waits.".to_owned();
+    }
+    match (one_at_the_end, has(CommOp::AllReduce), shards) {
+        (true, true, _) => list.push(
+            "with one large operation at the end of the step nothing can run beside it: smaller buckets (DDP: bucket_cap_mb) let reductions start during backward",
+        ),
+        (false, true, false) => {
+            list.push("start reductions earlier (smaller buckets) so that compute runs beside them");
+        }
+        (_, _, true) => list.push(
+            "start gathers earlier (prefetching of the next layer's parameters) and reduce gradients while backward goes on",
+        ),
+        _ => list.push("launch it earlier, on a stream of its own, so that compute runs beside it"),
+    }
+    if wide {
+        list.push("fewer bytes (16-bit gradients, a bf16 hook) help where the link is the limit");
+    }
+    if report.transport.is_none() {
+        list.push("--nccl-log and --topo say whether the fastest link is used");
+    }
+    format!("{}.", text::capitalised(&list.join("; ")))
 }
 
 /// Many operations that are too small to use the link.
@@ -158,37 +177,6 @@ pub fn end_spread(report: &Report) -> Option<Finding> {
     Some(draft.advice("Clocks drift or jump (hosts without time synchronisation), or operations were matched that are not the same: look at single steps before trusting the order of arrival."))
 }
 
-/// Copies on the device that cost part of the step.
-pub fn copies(report: &Report) -> Option<Finding> {
-    let values = &report.summary.values;
-    let step = values.median(Metric::StepNs)?;
-    let (time, exposed) = (values.median(Metric::DtodNs)?, values.median(Metric::DtodExposedNs)?);
-    let (count, bytes) = (values.median(Metric::DtodCount)?, values.median(Metric::DtodBytes)?);
-    if exposed / step < 0.005 {
-        return None;
-    }
-    let period = period(report);
-    let title = format!(
-        "{} device-to-device copies {} move {:.2} GB in {}, {} of it exposed ({} {}).",
-        whole_count(count),
-        period.each,
-        bytes / 1e9,
-        ms(time),
-        ms(exposed),
-        percent(exposed / step),
-        period.of
-    );
-    let draft = Draft::new("dtod-copies", severity(exposed / step), title)
-        .with("dtod_ns", time.round() as i64)
-        .with("dtod_exposed_ns", exposed.round() as i64)
-        .with("dtod_count", count)
-        .with("dtod_bytes", bytes)
-        .costs(exposed / step);
-    Some(draft.advice(
-        "With DDP, gradient_as_bucket_view=True saves the copies between gradients and buckets; communication hooks may bring them back.",
-    ))
-}
-
 /// Time in which GPUs wait for their hosts. A rank that is known to idle longer than the others has its own finding: then
 /// only the others' idle time is worth another one.
 pub fn idle(report: &Report, late: Option<u32>) -> Option<Finding> {
@@ -219,11 +207,19 @@ pub fn idle(report: &Report, late: Option<u32>) -> Option<Finding> {
     let title = format!("{gpus} {} of the step ({}{range}).", percent(share), ms(idle));
     let draft = Draft::new("idle", severity(share), title)
         .with("idle_ns", idle.round() as i64)
+        .with("host_late_ns", values.median(Metric::HostLateNs).map(|ns| ns.round() as i64))
         .with("step_ns", step.round() as i64)
         .costs(share);
     Some(draft.advice(if straggler::is_pipeline(report) {
         "Stages of a pipeline are idle before their first and after their last micro-batch (the bubble): more micro-batches or an interleaved schedule make it smaller. What is idle between them is the host's: data loading, synchronisation, small kernels."
     } else {
-        "The host launches too slowly: look at data loading, synchronisation and small kernels (CUDA graphs, torch.compile, fused optimizers)."
+        match values.median(Metric::HostLateNs) {
+            Some(late) if late >= 0.5 * idle => {
+                "Most of it passes before the host has launched what comes next: look at data loading, synchronisation and small kernels (CUDA graphs, torch.compile, fused optimizers)."
+            }
+            _ => {
+                "What comes next was launched in time for most of it, so the GPU waits for something else: other streams, copies, other ranks, or the launch itself; the timeline shows what ends each gap."
+            }
+        }
     }))
 }

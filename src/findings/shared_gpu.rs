@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Draft;
+use super::draft::Draft;
 use crate::report::{Report, gpus};
 use crate::units;
 use crate::warning::{Finding, Severity};

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Draft, is_whole, ms, percent, period, severity};
-use crate::analysis::run;
+use super::draft::{Draft, is_whole, ms, percent, period, severity};
 use crate::classify;
 use crate::model::{CommOp, Metric};
 use crate::report::{CollectiveGroup, Kernel, RankReport, RankStep, Report};
@@ -23,6 +22,8 @@ const FEWEST_ORDERED: u64 = 3;
 const FEWEST_LATE: usize = 2;
 /// Sends take this share of all communication in a pipeline: stages wait in them.
 const SENDS: f64 = 0.25;
+/// Longer idle time is the host's if at least this share of it passes before launches.
+const BY_HOST: f64 = 0.5;
 /// An excess explains lateness if it is at least this share of it.
 const EXPLAINS: f64 = 0.3;
 
@@ -45,6 +46,9 @@ pub struct Straggler {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Cause {
+    /// Idle, mostly because its host launches late.
+    Host,
+    /// Idle for another reason.
     Idle,
     Compute,
     Copies,
@@ -117,10 +121,15 @@ pub fn find(report: &Report) -> Option<Straggler> {
     // A stage that has no more micro-batches is idle because of the others.
     let pipeline = is_pipeline(report);
     let causes = CAUSES.into_iter().filter(|(cause, _)| !pipeline || *cause != Cause::Idle);
-    let excesses = causes
-        .map(|(cause, metric)| (cause, excess(report, late.rank, metric, &late_in).unwrap_or(0.0)));
+    let excess_of = |metric| excess(report, late.rank, metric, &late_in).unwrap_or(0.0);
+    let excesses = causes.map(|(cause, metric)| (cause, excess_of(metric)));
     let (cause, excess) = excesses.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let cause = if excess >= EXPLAINS * in_one { cause } else { Cause::Unknown };
+    let by_host = || excess_of(Metric::HostLateNs) >= BY_HOST * excess;
+    let cause = match cause {
+        _ if excess < EXPLAINS * in_one => Cause::Unknown,
+        Cause::Idle if by_host() => Cause::Host,
+        cause => cause,
+    };
     // One window holds the start of the capture too, at which ranks wait because profilers start at different times. In a pipeline
     // some stage is last by design: that is the bubble.
     if cause == Cause::Unknown && (is_whole(report) || pipeline) {
@@ -141,31 +150,26 @@ fn most(report: &Report, ns: impl Fn(u32) -> f64) -> Option<&RankReport> {
 
 /// By how much the rank exceeds the mean of the others: median over those steps of the run that count and in which it is late.
 fn excess(report: &Report, late: u32, metric: Metric, late_in: &[bool]) -> Option<f64> {
-    let lists: Vec<(u32, HashMap<run::StepKey, &RankStep>)> = report
+    let of_rank = |rank: &RankReport| -> HashMap<usize, f64> {
+        let value = |step: &RankStep| Some((step.run_step?, step.values.f64(metric)?));
+        rank.steps.iter().filter_map(value).collect()
+    };
+    let (own, others): (Vec<_>, Vec<_>) = report
         .ranks
         .iter()
-        .map(|r| (r.rank, run::keys(&r.steps).into_iter().zip(&r.steps).collect()))
+        .map(|rank| (rank.rank, of_rank(rank)))
+        .partition(|(rank, _)| *rank == late);
+    let (_, own) = own.first()?;
+    let counted = report.steps.iter().filter(|step| step.counted);
+    let differences: Vec<f64> = counted
+        .zip(late_in)
+        .filter(|(_, late)| **late)
+        .filter_map(|(step, _)| {
+            let value = |values: &HashMap<usize, f64>| values.get(&step.index).copied();
+            let others: Option<Vec<f64>> = others.iter().map(|(_, other)| value(other)).collect();
+            Some(value(own)? - stats::mean(&others?)?)
+        })
         .collect();
-    let mut seen: HashMap<&str, usize> = HashMap::new();
-    let mut differences = Vec::new();
-    let mut late_in = late_in.iter();
-    for step in &report.steps {
-        let occurrence = seen.entry(&step.name).or_insert(0);
-        let key = (step.name.clone(), *occurrence);
-        *occurrence += 1;
-        if !step.counted || late_in.next() != Some(&true) {
-            continue;
-        }
-        let value = |steps: &HashMap<run::StepKey, &RankStep>| {
-            steps.get(&key).and_then(|s| s.values.f64(metric))
-        };
-        let own = lists.iter().find(|l| l.0 == late).and_then(|l| value(&l.1));
-        let others: Option<Vec<f64>> =
-            lists.iter().filter(|l| l.0 != late).map(|l| value(&l.1)).collect();
-        if let (Some(own), Some(others)) = (own, others.and_then(|o| stats::mean(&o))) {
-            differences.push(own - others);
-        }
-    }
     stats::median(&differences)
 }
 
@@ -234,6 +238,7 @@ impl Straggler {
 impl Cause {
     fn label(self) -> &'static str {
         match self {
+            Cause::Host => "host",
             Cause::Idle => "idle",
             Cause::Compute => "compute",
             Cause::Copies => "copies",
@@ -243,9 +248,14 @@ impl Cause {
 
     fn sentence(self, excess: f64, others: &str) -> String {
         match self {
-            Cause::Idle => {
-                format!("Its GPU is idle {} longer than {others}: its host is late.", ms(excess))
-            }
+            Cause::Host => format!(
+                "Its GPU is idle {} longer than {others}, most of it before its host has launched what comes next: its host is late.",
+                ms(excess)
+            ),
+            Cause::Idle => format!(
+                "Its GPU is idle {} longer than {others}, most of it although what comes next was launched.",
+                ms(excess)
+            ),
             Cause::Compute => {
                 format!("Its compute kernels take {} longer than {others}.", ms(excess))
             }
@@ -262,6 +272,9 @@ impl Cause {
     fn advice(self) -> &'static str {
         match self {
             Cause::Idle => {
+                "Look at its timeline: what ends its idle times was launched before them, so it waited for something on the GPU (copies, other streams, operations that are not matched)."
+            }
+            Cause::Host => {
                 "Look at this rank's host: data loading, Python work between launches, CPU placement, other jobs on the node."
             }
             Cause::Compute => {

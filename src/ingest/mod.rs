@@ -1,12 +1,14 @@
 //! Files in, model out.
 
 pub mod communicators;
+pub mod encoding;
 pub mod folder;
+pub mod hosts;
 pub mod inspector;
 pub mod nccl_log;
 pub mod nsys;
 pub mod one_run;
+pub mod open;
 pub mod ranks;
-pub mod settings;
 pub mod sniff;
 pub mod topo;

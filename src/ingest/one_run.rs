@@ -1,8 +1,10 @@
 //! Do these reports make one run: are all its ranks here, and were they captured at the same time?
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::Error;
 use crate::model::{RankSource, RankTrace};
+use crate::units;
 use crate::warning::Warning;
 
 /// The ranks of a run of `world` ranks that are not `there`, the first few thousand; none if nothing says which ranks are there.
@@ -17,19 +19,13 @@ pub fn absent_ranks(world: u32, there: &[RankTrace]) -> Vec<u32> {
 /// A warning if ranks of the run are not here.
 pub fn missing_ranks(traces: &[RankTrace]) -> Vec<Warning> {
     let Some(world) = traces.iter().filter_map(|t| t.world_size).max() else { return Vec::new() };
-    let missing: Vec<String> = absent_ranks(world, traces).iter().map(u32::to_string).collect();
+    let missing = absent_ranks(world, traces);
     if missing.is_empty() && world as usize <= traces.len() {
         return Vec::new();
     }
-    let shown = missing.iter().take(16).cloned().collect::<Vec<_>>().join(", ");
-    let more = if missing.len() > 16 {
-        format!(" and {} more", missing.len() - 16)
-    } else {
-        String::new()
-    };
     let which = match missing.len() {
         0 => format!("{} among these reports, and nothing says which", traces.len()),
-        _ => format!("not among these reports: {shown}{more}"),
+        _ => format!("not among these reports: {}", units::rank_list(&missing)),
     };
     vec![
         Warning::new("ranks-missing", format!("The run has {world} ranks; {which}."))
@@ -47,6 +43,10 @@ pub struct CapturedAt<'a> {
     pub span: (i64, i64),
     /// The machine.
     pub host: Option<&'a str>,
+    /// The process on it.
+    pub pid: u32,
+    /// CUDA ordinal inside the process.
+    pub device: u32,
     /// Its communicators.
     pub comms: BTreeSet<u64>,
 }
@@ -61,6 +61,8 @@ impl<'a> CapturedAt<'a> {
             report: &trace.report,
             span,
             host: trace.hostname.as_deref(),
+            pid: trace.pid,
+            device: trace.device,
             comms,
         })
     }
@@ -85,15 +87,83 @@ fn is_one_run(early: &[CapturedAt], late: &[CapturedAt]) -> bool {
 }
 
 /// When each rank was captured, as far as reports tell.
-pub fn captured_at(traces: &[RankTrace]) -> Vec<CapturedAt<'_>> {
-    let one = |trace| {
+pub fn captured_at<'t>(traces: impl IntoIterator<Item = &'t RankTrace>) -> Vec<CapturedAt<'t>> {
+    let one = |trace: &'t RankTrace| {
         CapturedAt::new(
             trace,
             (*trace.ops.start.first()?, *trace.ops.end.iter().max()?),
             communicators(trace),
         )
     };
-    traces.iter().filter_map(one).collect()
+    traces.into_iter().filter_map(one).collect()
+}
+
+/// Why reports are not those of one run, if captures of one machine say so: its clock is one, so a process that was captured twice, or
+/// captures one after the other that share no communicator, are not ranks of one run.
+pub fn refusal(spans: &[CapturedAt<'_>]) -> Option<Error> {
+    twice(spans).or_else(|| one_after_the_other(spans))
+}
+
+/// A capture range that ends and repeats writes several reports of one process.
+fn twice(spans: &[CapturedAt<'_>]) -> Option<Error> {
+    let mut known: Vec<&CapturedAt> = spans.iter().filter(|at| at.host.is_some()).collect();
+    known.sort_by_key(|at| (at.host, at.pid, at.device, at.span, at.report));
+    let pair = known.windows(2).find(|pair| {
+        let (a, b) = (pair[0], pair[1]);
+        (a.host, a.pid, a.device) == (b.host, b.pid, b.device)
+            && a.report != b.report
+            && a.span.1 <= b.span.0
+    })?;
+    let (a, b) = (pair[0], pair[1]);
+    let fact = format!(
+        "{} and {} hold the same process ({} on {}), captured twice, {} apart: it is one rank, not two",
+        a.report,
+        b.report,
+        a.pid,
+        a.host.unwrap_or_default(),
+        crate::units::time(b.span.0.saturating_sub(a.span.1))
+    );
+    Some(Error::inputs(fact).with_hint(format!(
+        "report on one of them, or compare them: nsysnccl compare first={} second={} (--capture-range-end=repeat writes a report for each range)",
+        a.report, b.report
+    )))
+}
+
+fn one_after_the_other(spans: &[CapturedAt<'_>]) -> Option<Error> {
+    let mut hosts: BTreeMap<&str, Vec<&CapturedAt>> = BTreeMap::new();
+    for at in spans {
+        if let Some(host) = at.host {
+            hosts.entry(host).or_default().push(at);
+        }
+    }
+    for (host, mut captured) in hosts {
+        captured.sort_by_key(|at| (at.span, at.report));
+        let mut until = i64::MIN;
+        for (i, next) in captured.iter().enumerate() {
+            let (early, late) = captured.split_at(i);
+            if i > 0 && next.span.0 > until && !share_communicator(early, late) {
+                let last = early.iter().max_by_key(|at| at.span.1)?;
+                let fact = format!(
+                    "{} was captured {} after {} ended, both on {host}, and no communicator joins them: these are reports of different runs",
+                    next.report,
+                    crate::units::time(next.span.0.saturating_sub(until)),
+                    last.report,
+                );
+                return Some(Error::inputs(fact).with_hint(
+                    "give the reports of one run; nsysnccl compare takes several runs as NAME=FILES",
+                ));
+            }
+            until = until.max(next.span.1);
+        }
+    }
+    None
+}
+
+fn share_communicator(early: &[&CapturedAt<'_>], late: &[&CapturedAt<'_>]) -> bool {
+    let comms = |part: &[&CapturedAt]| {
+        part.iter().flat_map(|at| at.comms.iter().copied()).collect::<BTreeSet<u64>>()
+    };
+    !comms(early).is_disjoint(&comms(late))
 }
 
 /// Ranks of one run are captured at the same time: a gap between two says that the reports are of several runs, unless a communicator

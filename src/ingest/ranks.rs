@@ -7,11 +7,15 @@ use regex::Regex;
 
 use super::nsys::Candidate;
 use crate::model::{RankSource, RankTrace};
+use crate::units;
 use crate::warning::Warning;
 use crate::{Error, Result};
 
 /// The number just before the extension of a file name: `ddp-8gpu_3.sqlite`, `run.rank12.sqlite`.
 const FILE_NAME: &str = r"(?i)[._-](?:rank)?(?P<rank>\d+)\.[^.]*$";
+
+/// Traces that a warning lists one by one.
+const NAMED: usize = 8;
 
 /// Numbers all traces and puts them in order of rank.
 ///
@@ -37,7 +41,11 @@ pub fn assign(
         trace.world_size =
             trace.world_size.filter(|&world| world as usize >= in_report[&trace.input]);
         let alone_in_process = in_process[&(trace.input, trace.pid)] == 1;
-        let from_name = || alone_in_report.then(|| number_in(&pattern, &trace.report)).flatten();
+        // A number in the name that is the process's own (`report.4321.sqlite`) says nothing of its rank.
+        let from_name = || {
+            let number = alone_in_report.then(|| number_in(&pattern, &trace.report)).flatten();
+            number.filter(|number| own_pattern || *number != trace.pid)
+        };
         let found = None
             // Asked for by the user: it overrides what the capture says.
             .or_else(|| {
@@ -141,7 +149,7 @@ fn number_the_rest(numbered: &mut Vec<RankTrace>, mut rest: Vec<RankTrace>) -> V
     vec![
         Warning::new(
             "rank-by-order",
-            format!("Nothing in the capture says the rank; numbered in order of file, process and device: {}.", given.join("; ")),
+            format!("Nothing in the capture says the rank; numbered in order of file, process and device: {}.", units::listed(&given, NAMED)),
         )
         .with_hint("Capture one report for each rank with -o NAME_%q{RANK}, or export with --include-json true, or use --rank-regex."),
     ]

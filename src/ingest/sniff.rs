@@ -1,15 +1,17 @@
 //! What a file is, before anything tries to read it: the wrong kind of file gets the right advice.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::topo;
+use super::encoding::AsUtf8;
+use super::{open, topo};
 use crate::{Error, Result, text};
 
 const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 /// Bytes that tell what a file is.
 const HEAD: u64 = 64 * 1024;
+/// Bytes of a database's header.
+const HEADER: u64 = 100;
 /// Bytes before the first change in a write-ahead log.
 const WAL_HEADER: usize = 32;
 const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true";
@@ -32,19 +34,7 @@ pub enum Kind {
 /// # Errors
 /// It is not there or cannot be read.
 pub fn kind(path: &Path) -> Result<Kind> {
-    let metadata = std::fs::metadata(path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => Error::input(path, "there is no such file or folder"),
-        _ => Error::input(path, format!("cannot be opened: {e}")),
-    })?;
-    if !metadata.is_file() {
-        return Err(
-            Error::input(path, "is a pipe or a device").with_hint("save it as a file first")
-        );
-    }
-    let mut head = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(HEAD).read_to_end(&mut head))
-        .map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
+    let head = open::head(path, HEAD)?;
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
     let of_nsys = matches!(ending.as_str(), "sqlite" | "nsys-rep" | "qdrep" | "qdstrm");
     if head.starts_with(SQLITE_MAGIC) || head.starts_with(b"\x89HDF") || of_nsys {
@@ -53,10 +43,13 @@ pub fn kind(path: &Path) -> Result<Kind> {
     if head.starts_with(&[0x1f, 0x8b]) {
         return Ok(Kind::Text);
     }
-    if head.contains(&0) {
+    let mut text = Vec::new();
+    // Reading from memory cannot fail.
+    let _ = AsUtf8::new(head.as_slice()).read_to_end(&mut text);
+    if text.contains(&0) {
         return Ok(Kind::Unknown);
     }
-    Ok(if topo::parse(&String::from_utf8_lossy(&head)).is_some() {
+    Ok(if topo::parse(&String::from_utf8_lossy(&text)).is_some() {
         Kind::Topology
     } else {
         Kind::Text
@@ -68,33 +61,21 @@ pub fn kind(path: &Path) -> Result<Kind> {
 /// # Errors
 /// A missing, empty, truncated or different file, each with the next step.
 pub fn require_sqlite(path: &Path) -> Result<u64> {
-    let metadata = std::fs::metadata(path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => Error::input(path, "there is no such file"),
-        _ => Error::input(path, format!("cannot be opened: {e}")),
-    })?;
-    if metadata.is_dir() {
+    if path.is_dir() {
         let look = format!(
             "name the .sqlite files in it; what is there, and which command fits, says: nsysnccl doctor {}",
             text::shell_quote(&path.to_string_lossy())
         );
         return Err(Error::input(path, "is a folder").with_hint(look));
     }
-    if !metadata.is_file() {
-        return Err(Error::input(
-            path,
-            "is a pipe or a device, and a report is read back and forth",
-        )
-        .with_hint("save it as a file first"));
-    }
-    let size = metadata.len();
+    let head = open::head(path, HEADER)?;
+    let size = std::fs::metadata(path)
+        .map_err(|e| Error::input(path, format!("cannot be opened: {e}")))?
+        .len();
     if size == 0 {
         return Err(Error::input(path, "is empty")
             .with_hint(format!("export the report again: {EXPORT} REPORT.nsys-rep")));
     }
-    let mut head = Vec::with_capacity(100);
-    File::open(path)
-        .and_then(|file| file.take(100).read_to_end(&mut head))
-        .map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
     if !head.starts_with(SQLITE_MAGIC) {
         return Err(not_sqlite(path, &head));
     }
@@ -116,10 +97,7 @@ fn require_finished(path: &Path) -> Result<()> {
     let beside = |ending: &str| {
         let mut name = real.clone().into_os_string();
         name.push(ending);
-        let mut head = Vec::with_capacity(WAL_HEADER + 1);
-        File::open(name)
-            .and_then(|file| file.take(WAL_HEADER as u64 + 1).read_to_end(&mut head))
-            .map_or_else(|_| Vec::new(), |_| head)
+        open::head(Path::new(&name), WAL_HEADER as u64 + 1).unwrap_or_default()
     };
     // A journal that was not needed in the end begins with zeros.
     if beside("-journal").first().is_some_and(|&byte| byte != 0) {

@@ -6,11 +6,12 @@
 //! and are never empty, so tabs and pasted, aligned copies read alike.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use super::encoding::AsUtf8;
 use crate::error::{Error, Result};
+use crate::ingest::open;
 use crate::model::topology::{PathClass, Topology};
 use crate::text;
 
@@ -23,9 +24,8 @@ const LARGEST: u64 = 4 * 1024 * 1024;
 /// If it cannot be read, or holds no matrix.
 pub fn read(path: &Path) -> Result<Topology> {
     let mut bytes = Vec::new();
-    let file =
-        File::open(path).map_err(|e| Error::input(path, format!("cannot be opened: {e}")))?;
-    file.take(LARGEST)
+    AsUtf8::new(open::open(path)?)
+        .take(LARGEST)
         .read_to_end(&mut bytes)
         .map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
     let mut topology = parse(&String::from_utf8_lossy(&bytes)).ok_or_else(|| {
@@ -131,6 +131,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::ingest::sniff;
 
     const LEGEND: &str = "\nLegend:\n\n  X    = Self\n  PIX  = Connection traversing at most a single PCIe bridge\n  NV#  = Connection traversing a bonded set of # NVLinks\n";
 
@@ -240,6 +241,23 @@ mod tests {
             (degraded.between(0, 1), degraded.between(2, 3)),
             (Some(PathClass::NvLink(18)), Some(PathClass::NvLink(16)))
         );
+    }
+
+    #[test]
+    fn marks_and_encodings_of_editors_and_shells() {
+        let plain = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPHB\t0-3\nGPU1\tPHB\t X \t0-3\n";
+        let marked = format!("\u{feff}{plain}");
+        let utf16 = |unit: fn(u16) -> [u8; 2]| marked.encode_utf16().flat_map(unit).collect();
+        let forms: [Vec<u8>; 4] =
+            [plain.into(), marked.clone().into(), utf16(u16::to_le_bytes), utf16(u16::to_be_bytes)];
+        for bytes in forms {
+            let file = tempfile::NamedTempFile::new().expect("a file");
+            std::fs::write(file.path(), &bytes).expect("written");
+            let topology = read(file.path()).expect("a matrix");
+            assert_eq!(topology.gpus, [0, 1]);
+            assert_eq!(topology.between(0, 1), Some(PathClass::Phb));
+            assert_eq!(sniff::kind(file.path()).expect("a file"), sniff::Kind::Topology);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::filter::Filter;
 use super::operations::{Operation, Operations, SeriesKey};
 use super::repeats::{self, Repeats};
+use super::stopped::{self, ByOp, Reached};
 use super::tally::{Group, Seen, Series, Size, Sizes, Tally};
 use super::view::{
     Algorithm, Band, Box5, CommRank, Communicator, Inspection, Op, OpRank, Process, SCHEMA,
@@ -40,6 +41,8 @@ struct Member<'a> {
     process: ProcessKey<'a>,
     operations: u64,
     missing: u64,
+    /// Of each collective the last number and the number of records.
+    reached: BTreeMap<CommOp, Reached>,
 }
 
 /// A communicator of a process.
@@ -135,6 +138,7 @@ pub fn inspect(logs: Vec<(LogFile, Tally)>, filter: &Filter) -> Inspection {
         seen: Operations::default(),
     };
     warnings.extend(shape_warnings(&comms));
+    warnings.extend(comms.iter().flat_map(|(id, comm)| comm.stopped(id)));
     drop(waits);
     inspection.seen = seen;
     inspection.files = logs.into_iter().map(|(log, _)| log).collect();
@@ -178,12 +182,21 @@ fn communicators<'a>(
         }
         let process =
             (who.hostname.as_str(), who.pid, repeats.process.get(file).copied().unwrap_or(file));
-        let member =
-            comm.members.entry(who.rank).or_insert(Member { process, operations: 0, missing: 0 });
+        let member = comm.members.entry(who.rank).or_insert_with(|| Member {
+            process,
+            operations: 0,
+            missing: 0,
+            reached: BTreeMap::new(),
+        });
         member.operations += operations;
         for series in series {
             if !series.p2p {
                 member.missing = member.missing.saturating_add(series.sequence.missing);
+                if let (Some(op), Some((_, last))) = (series.op, series.sequence.range) {
+                    let reached = member.reached.entry(op).or_default();
+                    reached.last = reached.last.max(last);
+                    reached.records += series.sequence.count;
+                }
             }
             let op = comm.ops.entry((series.p2p, series.op)).or_default();
             op.sizes.merge(&series.sizes);
@@ -249,6 +262,17 @@ fn operations(
 }
 
 impl Comm<'_> {
+    /// Ranks that end before the others.
+    fn stopped(&self, id: &str) -> Vec<Warning> {
+        let mut by_op = ByOp::new();
+        for (&rank, member) in &self.members {
+            for (&op, &reached) in &member.reached {
+                by_op.entry(op).or_default().insert(rank, reached);
+            }
+        }
+        stopped::warnings(id, &by_op)
+    }
+
     /// Ranks and nodes as most records have them.
     fn shape(&self) -> (u32, Option<u32>) {
         self.shapes

@@ -1,6 +1,6 @@
 //! Which records a user asks for.
 
-use super::view::Settings;
+use super::settings::Settings;
 use crate::model::CommOp;
 use crate::model::record::{Origin, Record};
 use crate::{Error, Result};

@@ -8,6 +8,7 @@ use super::filter::format_time;
 use super::tally::Tally;
 use super::view::{Bin, Communicator, Inspection, Op, Waits};
 use crate::model::record::{LogFile, Timing};
+use crate::units;
 use crate::warning::{Finding, Severity, Warning};
 
 /// Operations behind a statement about a rank, a communicator or a stretch of time.
@@ -79,7 +80,7 @@ pub fn log_warnings(logs: &[(LogFile, Tally)]) -> Vec<Warning> {
             unknown.iter().map(|(name, count)| format!("{name} ({count})")).collect();
         warnings.push(Warning::new(
             "unknown-operations",
-            format!("Operations of unknown kind have no bandwidth: {}.", list.join(", ")),
+            format!("Operations of unknown kind have no bandwidth: {}.", units::listed(&list, 10)),
         ));
     }
     let origins = || logs.iter().flat_map(|(_, t)| &t.origins);
@@ -102,7 +103,7 @@ fn distinct<'a>(ids: impl Iterator<Item = &'a str>) -> String {
     let mut ids: Vec<&str> = ids.collect();
     ids.sort_unstable();
     ids.dedup();
-    ids.join(", ")
+    units::listed(&ids, NAMED)
 }
 
 /// Warnings that rest on the finished numbers.
@@ -144,9 +145,8 @@ pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
     let partial: Vec<&Communicator> =
         view.communicators.iter().filter(|c| c.ranks_missing_count > 0).collect();
     if let Some(first) = partial.first() {
-        let ranks: Vec<String> = first.ranks_missing.iter().take(8).map(u32::to_string).collect();
-        let more = if first.ranks_missing_count > 8 { ", ..." } else { "" };
-        warnings.push(Warning::new("missing-ranks", format!("{} of {} communicators lack ranks, {} for example rank {}{more}: no wait is known there.", partial.len(), view.communicators.len(), first.comm_id, ranks.join(", ")))
+        let ranks = units::ranks(&first.ranks_missing);
+        warnings.push(Warning::new("missing-ranks", format!("{} of {} communicators lack ranks, {} for example {ranks}: no wait is known there.", partial.len(), view.communicators.len(), first.comm_id))
             .with_hint("Give the logs of all ranks. A rank that ends right after its last operation can lose its log: sleep longer than the dump interval first."));
     }
     if view.compared_one_in > 1 {

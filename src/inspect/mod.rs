@@ -10,17 +10,23 @@
 mod against;
 mod assemble;
 mod counts;
+mod derived;
 mod filter;
 mod findings;
 mod operations;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 mod repeats;
+pub mod settings;
+mod stopped;
 mod tally;
 mod timeline;
 mod view;
 mod waits;
 
-pub use against::{Against, AgainstRow, Side, Verdict, compare};
+pub use against::compare;
 pub use assemble::inspect;
+pub use derived::{OperationRow, Series};
 pub use filter::{Filter, format_time, parse_time};
 pub use operations::{Operation, Operations, SeriesKey};
 pub use tally::{Seen, Tally};

@@ -149,7 +149,7 @@ fn reused_pids(logs: &[(LogFile, Tally)], repeats: &Repeats) -> Vec<Warning> {
     reused
         .map(|((host, pid), files)| {
             let names: Vec<&str> = files.into_values().collect();
-            Warning::new("pid-twice", format!("pid {pid} on {host} wrote {}: taken as {} processes.", names.join(" and "), names.len()))
+            Warning::new("pid-twice", format!("pid {pid} on {host} wrote {}: taken as {} processes.", crate::units::listed(&names, 3), names.len()))
                 .with_hint("A restarted job can get the same pid; inspect the runs one by one if these are two.")
         })
         .collect()

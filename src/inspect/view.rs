@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::against::Against;
 use super::operations::Operations;
+use super::settings::Settings;
 use crate::model::record::{LogFile, PrometheusRow};
 use crate::warning::{Finding, Warning};
 
@@ -57,19 +57,6 @@ pub struct Inspection {
     /// One entry for each operation and rank behind `compared_one_in`, for CSV and pictures; not in JSON.
     #[serde(skip)]
     pub seen: Operations,
-}
-
-/// What was asked for.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Settings {
-    /// Records written before this are left out, Unix microseconds.
-    pub since_us: Option<i64>,
-    /// Records written from this on are left out, Unix microseconds.
-    pub until_us: Option<i64>,
-    /// Communicator id, its beginning, or name.
-    pub comm: Option<String>,
-    /// Operation.
-    pub op: Option<String>,
 }
 
 /// One communicator.
@@ -285,4 +272,95 @@ pub struct Bin {
     pub relative_speed: f64,
     /// Bytes on the bus per time in operations, decimal GB/s.
     pub busbw_gbs: Option<f64>,
+}
+
+/// Another job beside this one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Against {
+    /// Log files of the other job.
+    pub files: usize,
+    /// Operations in them.
+    pub operations: u64,
+    /// What both jobs have, the largest share of time lost first.
+    pub rows: Vec<AgainstRow>,
+    /// What only this job has.
+    pub only_here: Vec<String>,
+    /// What only the other job has.
+    pub only_there: Vec<String>,
+}
+
+/// One operation and size on communicators that mean the same in both jobs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AgainstRow {
+    /// What tells the communicator: its name, its size, and who is in it.
+    pub communicator: String,
+    /// `single-rank`, `nvlink-only`, `hca-only`, `mixed`.
+    pub class: String,
+    /// Ids of the communicators here that are taken together.
+    pub comm_ids: Vec<String>,
+    /// Ids of the communicators there.
+    pub against_comm_ids: Vec<String>,
+    /// Operation.
+    pub op: String,
+    /// Message size in bytes; `None` if unknown or in ranges.
+    pub bytes: Option<u64>,
+    /// The range `[from, to)` where sizes are counted in ranges.
+    pub bytes_range: Option<[u64; 2]>,
+    /// `transfer`: shortest time of any rank; `own`: time of each rank, waiting included, where not all ranks were logged.
+    pub basis: String,
+    /// This job.
+    pub here: Side,
+    /// The other job.
+    pub there: Side,
+    /// Median time here / there - 1: positive is slower.
+    pub change: Option<f64>,
+    /// Whether that is more than the spread within the jobs.
+    pub verdict: Verdict,
+}
+
+/// The numbers of one job.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Side {
+    /// Values behind the figures: operations for `transfer`, records for `own`.
+    pub count: u64,
+    /// Median time, microseconds.
+    pub time_us: Option<f64>,
+    /// Median bus bandwidth, decimal GB/s.
+    pub busbw_gbs: Option<f64>,
+    /// 5th percentile of the bus bandwidth.
+    pub busbw_p5_gbs: Option<f64>,
+    /// 95th percentile of the bus bandwidth.
+    pub busbw_p95_gbs: Option<f64>,
+}
+
+/// What a change means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The median bandwidth is more than 5 % lower, and each job's median lies outside the other's 5th to 95th percentile.
+    Slower,
+    /// The same the other way round.
+    Faster,
+    /// The medians differ by less than 5 %.
+    Same,
+    /// The medians differ by more, but within the spread of a job.
+    WithinSpread,
+    /// Fewer than 5 values on a side.
+    TooFew,
+    /// A side has no bandwidth.
+    Unknown,
+}
+
+impl Verdict {
+    /// The word in JSON and tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            Verdict::Slower => "slower",
+            Verdict::Faster => "faster",
+            Verdict::Same => "same",
+            Verdict::WithinSpread => "within-spread",
+            Verdict::TooFew => "too-few",
+            Verdict::Unknown => "unknown",
+        }
+    }
 }

@@ -1,11 +1,15 @@
 //! The records of the traced processes, out of all logs: the rest is counted and forgotten while it is read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
 
+use super::kernels::RankKernels;
+pub use crate::ingest::hosts::may_be_one_host;
+use crate::ingest::hosts::{Fit, other_host};
 use crate::ingest::inspector;
 use crate::model::CommOp;
+use crate::model::record::logged_id;
 use crate::model::record::{Drops, LogFile, Origin, Record, Sink, Stamps, Timing};
 use crate::{Error, Result};
 
@@ -132,7 +136,27 @@ impl Collected {
     /// A path without logs, a file that cannot be opened, logs without a single operation.
     pub fn read(paths: &[PathBuf], wanted: &[Process]) -> Result<Collected> {
         let files = inspector::files(paths)?;
-        let read = inspector::read(&files, || Collector { wanted, ..Collector::default() }, || ());
+        let all = Collected::of_files(&files, paths, wanted, false)?;
+        // A process without a log may have one under another name of its host: then that pid is read of every host.
+        let lacks = |(pid, host): &&Process| {
+            !all.origins.iter().any(|origin| is_of(origin, *pid, host.as_deref()))
+                && all.origins.iter().any(|origin| origin.pid == Some(*pid))
+        };
+        if wanted.iter().any(|process| lacks(&process)) {
+            return Collected::of_files(&files, paths, wanted, true);
+        }
+        Ok(all)
+    }
+
+    /// Reads `files`; with `any_host`, host names do not matter.
+    fn of_files(
+        files: &[PathBuf],
+        paths: &[PathBuf],
+        wanted: &[Process],
+        any_host: bool,
+    ) -> Result<Collected> {
+        let sink = || Collector { wanted, any_host, ..Collector::default() };
+        let read = inspector::read(files, sink, || ());
         let mut all = Collected::default();
         let mut known: BTreeMap<Origin, usize> = BTreeMap::new();
         for result in read {
@@ -193,6 +217,32 @@ impl Collected {
         }
     }
 
+    /// The host under whose name a process wrote its log, if no log names its own host.
+    pub fn other_host(
+        &self,
+        rank: &RankKernels,
+        comms: &BTreeSet<String>,
+        only: bool,
+    ) -> Option<&str> {
+        let mut logged: BTreeMap<&str, Fit> = BTreeMap::new();
+        for origin in self.origins.iter().filter(|origin| origin.pid == Some(rank.pid)) {
+            if may_be_one_host(rank.hostname.as_deref(), &origin.hostname) {
+                return None;
+            }
+            let joined = rank.comm_inits.iter().find(|init| logged_id(init.comm) == origin.comm_id);
+            let fit = match joined {
+                Some(init) if init.rank == origin.rank => Fit::SameRank,
+                Some(_) => Fit::No,
+                None if comms.contains(&origin.comm_id) => Fit::Shared,
+                None if comms.is_empty() => Fit::Unknown,
+                None => Fit::No,
+            };
+            let best = logged.entry(&origin.hostname).or_insert(fit);
+            *best = fit.max(*best);
+        }
+        other_host(&logged, only)
+    }
+
     /// Indices of the series that one process wrote.
     pub fn of_process(&self, pid: u32, hostname: Option<&str>) -> Vec<usize> {
         let own: Vec<bool> =
@@ -222,15 +272,11 @@ pub fn is_of(origin: &Origin, pid: u32, hostname: Option<&str>) -> bool {
     origin.pid == Some(pid) && may_be_one_host(hostname, &origin.hostname)
 }
 
-/// Host names are compared up to the first dot: one side may have the domain, or no name at all.
-pub fn may_be_one_host(traced: Option<&str>, logged: &str) -> bool {
-    let short = |name: &str| name.split('.').next().unwrap_or(name).to_ascii_lowercase();
-    traced.is_none_or(|name| logged.is_empty() || short(name) == short(logged))
-}
-
 #[derive(Debug, Default)]
 struct Collector<'a> {
     wanted: &'a [Process],
+    /// True if the pid alone says whether a process is wanted.
+    any_host: bool,
     origins: Vec<Origin>,
     /// For each origin: whether a traced process wrote it.
     keep: Vec<bool>,
@@ -255,7 +301,11 @@ struct Counter {
 
 impl Sink for Collector<'_> {
     fn origin(&mut self, origin: &Origin) {
-        self.keep.push(self.wanted.iter().any(|(pid, host)| is_of(origin, *pid, host.as_deref())));
+        let wants = |(pid, host): &Process| match self.any_host {
+            true => origin.pid == Some(*pid),
+            false => is_of(origin, *pid, host.as_deref()),
+        };
+        self.keep.push(self.wanted.iter().any(wants));
         self.origins.push(origin.clone());
         self.counters.push(Counter::default());
     }

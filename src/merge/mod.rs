@@ -1,4 +1,4 @@
-//! Kernels of a trace beside the records of NCCL Inspector (metrics definition, section 7).
+//! Kernels of a trace beside the records of NCCL Inspector (docs/metrics.md, section 7).
 //!
 //! ```text
 //! logs --collect--> series of numbered records --owners--> those of each rank --pair--> pairs, and reasons for what is alone
@@ -8,7 +8,9 @@
 pub mod clock;
 pub mod collect;
 pub mod guess;
+pub mod kernels;
 pub mod leftover;
+pub mod lost;
 pub mod owners;
 pub mod pair;
 pub mod parts;
@@ -17,6 +19,7 @@ pub mod place;
 mod scale;
 pub mod trust;
 pub mod typical;
+pub mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,10 +29,12 @@ pub use self::collect::LoggedOp;
 
 use self::clock::Clock;
 use self::collect::Collected;
-use self::pair::{Found, Pair, RankKernels};
+use self::kernels::{Pair, RankKernels};
+use self::pair::Found;
 use crate::collectives::events::{BytesSource, Event};
+use crate::merge::view::{CommTrust, InspectorMerge, InspectorPair, InspectorRank, LoggedWindow};
 use crate::model::record::busbw_gbs;
-use crate::report::{CommTrust, InspectorMerge, InspectorPair, InspectorRank, LoggedWindow};
+use crate::text::{printable, shorten};
 use crate::units;
 use crate::warning::Warning;
 
@@ -45,13 +50,16 @@ pub struct Merged {
 /// Clocks that differ by less than this, microseconds, are no reason to doubt.
 const SHIFT_US: f64 = 50_000.0;
 
+/// Characters of a host's name that are shown.
+const NAME_LENGTH: usize = 64;
+
 /// Why the kernels of a rank without any record are alone.
 pub const NO_LOG: &str = "no log of this process";
 
 /// Pairs the communication of all ranks with the collected records, gives sizes to events that have none, and says how far
 /// both agree. `events` are those of each rank of `ranks`.
 pub fn merge(ranks: &[RankKernels], events: &mut [Vec<Event>], logs: &Collected) -> Merged {
-    let owned = owners::owners(ranks, events, logs);
+    let owners::Owned { series: owned, other_hosts } = owners::owners(ranks, events, logs);
     let found = find(ranks, events, &owned, logs);
     let mut view = InspectorMerge {
         files: logs.files.len(),
@@ -69,7 +77,7 @@ pub fn merge(ranks: &[RankKernels], events: &mut [Vec<Event>], logs: &Collected)
         dropped: logs.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.lost)),
         ..InspectorMerge::default()
     };
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<Warning> = hosts(&other_hosts).into_iter().collect();
     let mut all: Vec<(usize, Pair)> = Vec::new();
     for (r, (rank, found)) in ranks.iter().zip(&found).enumerate() {
         let kernels = events[r].len() as u64;
@@ -102,6 +110,10 @@ pub fn merge(ranks: &[RankKernels], events: &mut [Vec<Event>], logs: &Collected)
     warnings.extend(trust::warnings(&trust));
     warnings.extend(losses(ranks, &found, &owned, logs));
     warnings.extend(repeated(logs));
+    // Gaps concern a report only where a kernel lacks its record.
+    if view.ranks.iter().any(|r| r.records > 0 && r.unmatched_kernels > 0) {
+        warnings.extend(lost::warning(ranks, &owned, logs));
+    }
     let deltas: Vec<f64> = all
         .iter()
         .filter_map(|(r, p)| {
@@ -172,6 +184,20 @@ fn missing(rank: &RankKernels, logs: &Collected) -> Warning {
     };
     Warning::new("inspector-rank-missing", format!("No Inspector record of rank {} (process {}{host}): {why}.", rank.rank, rank.pid))
         .with_hint("Give the folder with all logs; the process must live longer than the dump interval after its last operation.")
+}
+
+/// Says whose logs name another host.
+fn hosts(other_hosts: &[(u32, String)]) -> Option<Warning> {
+    let (rank, name) = other_hosts.first()?;
+    let ranks: Vec<u32> = other_hosts.iter().map(|(rank, _)| *rank).collect();
+    Some(Warning::new(
+        "inspector-host",
+        format!(
+            "The Inspector logs of {} name another host than the reports do (rank {rank}: '{}'); they were taken as theirs, since process and communicator fit nothing else.",
+            units::ranks(&ranks),
+            printable(&shorten(name, NAME_LENGTH))
+        ),
+    ))
 }
 
 fn clock_warning(rank: u32, shift_us: f64) -> Warning {

@@ -1,21 +1,41 @@
 //! Which rank of the trace wrote which series: the process says, and where one process drives several devices, its
 //! communicators' ranks do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::collect::Collected;
-use super::pair::{RankKernels, pair};
-use super::parts::logged_id;
+use super::kernels::{Pair, RankKernels};
+use super::pair::pair;
 use crate::collectives::events::Event;
+use crate::model::record::logged_id;
 
-/// For each rank its series (indices into [`Collected::series`]).
+/// Which series each rank wrote, and under which host's name where that is not the report's.
+#[derive(Debug, Default)]
+pub struct Owned {
+    /// For each rank its series (indices into [`Collected::series`]).
+    pub series: Vec<Vec<usize>>,
+    /// Ranks whose logs name another host, with that name.
+    pub other_hosts: Vec<(u32, String)>,
+}
+
+/// Finds the series of each rank.
 ///
 /// A series that the processes of several ranks could have written (one process with several devices; one pid on hosts whose names
 /// the traces lack) goes to the rank that joined the communicator with its number; else to the one with whose kernels it agrees
 /// best, and among equals in order.
-pub fn owners(ranks: &[RankKernels], events: &[Vec<Event>], logs: &Collected) -> Vec<Vec<usize>> {
-    let claims: Vec<Vec<usize>> =
-        ranks.iter().map(|rank| logs.of_process(rank.pid, rank.hostname.as_deref())).collect();
+pub fn owners(ranks: &[RankKernels], events: &[Vec<Event>], logs: &Collected) -> Owned {
+    let mut other_hosts = Vec::new();
+    let claims: Vec<Vec<usize>> = ranks
+        .iter()
+        .zip(events)
+        .map(|(rank, events)| match other_host(rank, ranks, events, logs) {
+            Some(host) => {
+                other_hosts.push((rank.rank, host.to_owned()));
+                logs.of_process(rank.pid, Some(host))
+            }
+            None => logs.of_process(rank.pid, rank.hostname.as_deref()),
+        })
+        .collect();
     let mut claimants: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     claims.iter().enumerate().for_each(|(r, series)| {
         series.iter().for_each(|&s| claimants.entry(s).or_default().push(r))
@@ -43,7 +63,28 @@ pub fn owners(ranks: &[RankKernels], events: &[Vec<Event>], logs: &Collected) ->
         }
     }
     owned.iter_mut().for_each(|series| series.sort_unstable());
-    owned
+    Owned { series: owned, other_hosts }
+}
+
+/// The other name of a rank's host, if its logs have one.
+fn other_host<'a>(
+    rank: &RankKernels,
+    ranks: &[RankKernels],
+    events: &[Event],
+    logs: &'a Collected,
+) -> Option<&'a str> {
+    let comms: BTreeSet<String> = events
+        .iter()
+        .filter_map(|event| event.comm)
+        .chain(rank.comm_inits.iter().map(|init| init.comm))
+        .map(logged_id)
+        .collect();
+    // Ranks of one process have one log.
+    let only = ranks
+        .iter()
+        .filter(|other| other.pid == rank.pid)
+        .all(|other| other.hostname == rank.hostname);
+    logs.other_host(rank, &comms, only)
 }
 
 /// Gives each origin of one communicator a rank of its own.
@@ -83,7 +124,7 @@ fn share(
 fn agreement(rank: &RankKernels, events: &[Event], series: &[usize], logs: &Collected) -> u64 {
     let found = pair(rank, events, series, logs, None);
     let weight = |us: f64, kernel: f64| 1000.0 / (1.0 + (us - kernel).abs() / 10.0);
-    let one = |p: &super::pair::Pair| {
+    let one = |p: &Pair| {
         logs.ops[p.record]
             .exec_us
             .map_or(1.0, |us| 1.0 + weight(us, events[p.event].duration() as f64 / 1e3))

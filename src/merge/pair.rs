@@ -11,14 +11,15 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use super::clock::{Clock, Ended, Passes};
 use super::collect::{Collected, Kind, LoggedOp, Series};
 use super::guess;
+use super::kernels::{Pair, RankKernels};
 use super::leftover::{Claim, Free, Lone, unique};
-use super::parts::{logged_id, parts, why};
+use super::parts::{parts, why};
 use super::place::{Block, Outcome, Part, Placed, Sequence, Size, place};
 use super::trust::{MAX_DISAGREEING, is_close};
 use crate::collectives::events::Event;
+use crate::model::CommOp;
 use crate::model::record::Origin;
-use crate::model::trace::CommInit;
-use crate::model::{CommOp, Ns};
+use crate::model::record::logged_id;
 
 /// Inspector's default: smaller operations are not tracked (2.30 on).
 const MIN_SIZE: u64 = 8192;
@@ -26,32 +27,6 @@ const MIN_SIZE: u64 = 8192;
 const UNTIMELY_US: f64 = 50_000.0;
 /// Pairs that a shift of the clock has to rest on.
 const MIN_CLOCK_PAIRS: usize = 3;
-
-/// One rank of the trace.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RankKernels {
-    /// Rank number.
-    pub rank: u32,
-    /// Operating-system process id.
-    pub pid: u32,
-    /// Host name, if known.
-    pub hostname: Option<String>,
-    /// Nanoseconds from the report's own time to Unix time.
-    pub epoch_ns: Option<i64>,
-    /// First start and last end of any GPU work, in the report's own time.
-    pub captured: Option<(Ns, Ns)>,
-    /// Communicators that it joined during the capture.
-    pub comm_inits: Vec<CommInit>,
-}
-
-/// A kernel and a record of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pair {
-    /// Index of the event.
-    pub event: usize,
-    /// Index into [`Collected::ops`].
-    pub record: usize,
-}
 
 /// The pairs of one rank and what has no partner.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -24,13 +24,6 @@ pub mod why {
     pub const NOWHERE: &str = "no record fits in size, time and duration";
 }
 
-/// A communicator id as Inspector prints it: `0x%lx`, cut to 16 characters.
-pub fn logged_id(comm: u64) -> String {
-    let mut text = format!("{comm:#x}");
-    text.truncate(16);
-    text
-}
-
 /// What records a kernel has, or why it has none. `origin` is its place in its communicator, if that is known.
 pub fn parts(event: &Event, origin: Option<&Origin>) -> Result<(Kind, Vec<Part>), &'static str> {
     if event.name == NameId::NONE {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::collect::{Collected, LoggedOp};
-use super::pair::Pair;
+use super::kernels::Pair;
 use crate::collectives::events::Event;
-use crate::report::{CommTrust, DeltaUs};
+use crate::merge::view::{CommTrust, DeltaUs};
 use crate::stats;
 use crate::units;
 use crate::warning::Warning;

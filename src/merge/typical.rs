@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::collect::{Collected, Kind, LoggedOp};
-use super::pair::Pair;
+use super::kernels::Pair;
+use crate::merge::view::{Captured, ChannelImbalance, CommTrust, Typical};
 use crate::model::CommOp;
 use crate::model::record::busbw_gbs;
-use crate::report::{Captured, ChannelImbalance, CommTrust, Typical};
 use crate::stats;
 
 /// Fewer operations than this on either side say nothing.

@@ -1,9 +1,11 @@
 //! The numbers of one step, as one table: name, unit, definition, and whether more is better.
 //!
-//! Definitions follow section 4 of the metrics definition. Every renderer, summary and comparison walks this table,
+//! Definitions follow section 4 of docs/metrics.md. Every renderer, summary and comparison walks this table,
 //! so a number is added in one place.
 
 use std::ops::{Index, IndexMut};
+
+use serde::{Deserialize, Serialize};
 
 /// A finished number: a count, a time or a size, or a ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -114,8 +116,8 @@ metrics! {
     DtodExposedNs "dtod.exposed_ns" "DtoD exposed" Ns, Lower, "device-to-device copy time under neither compute nor communication";
     DtodBytes "dtod.bytes" "DtoD bytes" Bytes, Lower, "bytes of the device-to-device copies that start in the window";
     DtodCount "dtod.count" "DtoD copies" Count, Lower, "device-to-device copies that start in the window";
-    PtopNs "ptop.ns" "PtoP" Ns, Lower, "time in which a copy between devices runs";
-    PtopExposedNs "ptop.exposed_ns" "PtoP exposed" Ns, Lower, "peer-to-peer copy time under neither compute nor communication";
+    PtopNs "ptop.ns" "PtoP" Ns, Lower, "time in which a copy from one GPU to another runs; it is communication, too";
+    PtopExposedNs "ptop.exposed_ns" "PtoP exposed" Ns, Lower, "copy time between GPUs under neither compute nor other communication";
     PtopBytes "ptop.bytes" "PtoP bytes" Bytes, Neither, "bytes of the peer-to-peer copies that start in the window";
     PtopCount "ptop.count" "PtoP copies" Count, Neither, "peer-to-peer copies that start in the window";
     OtherCopyNs "other_copy.ns" "other copies" Ns, Lower, "time in which any other copy runs (host to host, unified memory, arrays)";
@@ -127,10 +129,11 @@ metrics! {
     MemsetBytes "memset.bytes" "memset bytes" Bytes, Neither, "bytes of the memsets that start in the window";
     MemsetCount "memset.count" "memsets" Count, Neither, "memsets that start in the window";
     ExposedCopyNs "exposed_copy_ns" "exposed copies" Ns, Lower, "time of all copies and memsets under neither compute nor communication";
-    UnclassifiedNs "unclassified.ns" "unclassified" Ns, Neither, "time of CUDA graphs captured as one row: GPU work of unknown class";
+    UnclassifiedNs "unclassified.ns" "unclassified" Ns, Neither, "time of GPU work of unknown class: CUDA graphs captured as one row, kernels without a name";
     UnclassifiedExposedNs "unclassified.exposed_ns" "unclassified alone" Ns, Neither, "unclassified time beside which nothing else runs";
-    UnclassifiedCount "unclassified.count" "graph launches" Count, Neither, "graph rows that start in the window";
+    UnclassifiedCount "unclassified.count" "unclassified ops" Count, Neither, "operations of unknown class that start in the window";
     IdleNs "idle_ns" "idle" Ns, Lower, "time of the window in which nothing runs on the GPU";
+    HostLateNs "host_late_ns" "host late" Ns, Lower, "idle time before the host had launched the operation that ends it";
     CommFraction "comm_fraction" "comm %" Ratio(Metric::StepNs), Lower, "communication time as a share of the step";
     ExposedCommFraction "exposed_comm_fraction" "exposed comm %" Ratio(Metric::StepNs), Lower, "exposed communication as a share of the step";
     OverlapFraction "overlap_fraction" "overlap %" Ratio(Metric::CommNs), Higher, "overlapped communication as a share of communication time";
@@ -164,7 +167,7 @@ impl Metric {
     }
 }
 
-/// The parts that add up to a step exactly: compute, exposed communication, exposed copies, graphs of unknown class, idle.
+/// The parts that add up to a step exactly: compute, exposed communication, exposed copies, work of unknown class, idle.
 pub const PARTS: [Metric; 5] = [
     Metric::ComputeNs,
     Metric::ExposedCommNs,
@@ -181,6 +184,11 @@ impl Values {
     /// Nothing measured.
     pub fn unmeasured() -> Self {
         Self([None; Metric::COUNT])
+    }
+
+    /// Asks for each metric in turn.
+    pub fn from_fn(f: impl FnMut(Metric) -> Option<Num>) -> Self {
+        Self(each(f))
     }
 
     /// The integer of a metric, if it was measured.
@@ -211,6 +219,15 @@ impl Values {
     }
 }
 
+/// What `f` says of each metric.
+fn each<T: Copy>(mut f: impl FnMut(Metric) -> Option<T>) -> [Option<T>; Metric::COUNT] {
+    let mut all = [None; Metric::COUNT];
+    for &metric in Metric::ALL {
+        all[metric as usize] = f(metric);
+    }
+    all
+}
+
 impl Index<Metric> for Values {
     type Output = Option<Num>;
     fn index(&self, metric: Metric) -> &Option<Num> {
@@ -225,7 +242,7 @@ impl IndexMut<Metric> for Values {
 }
 
 /// Median, mean, minimum and maximum of one metric over the steps of a summary; integers where the metric is one.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Spread {
     pub median: Num,
@@ -241,12 +258,7 @@ pub struct Summary([Option<Spread>; Metric::COUNT]);
 impl Summary {
     /// Builds a summary by asking for each metric in turn.
     pub fn from_fn(f: impl FnMut(Metric) -> Option<Spread>) -> Self {
-        let mut f = f;
-        let mut out = [None; Metric::COUNT];
-        for &metric in Metric::ALL {
-            out[metric as usize] = f(metric);
-        }
-        Self(out)
+        Self(each(f))
     }
 
     /// The median as a float, if measured.

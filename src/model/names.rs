@@ -2,6 +2,12 @@
 
 use std::collections::HashMap;
 
+use crate::redact;
+use crate::text::shorten;
+
+/// Characters of a name that are kept: the longest kernel names of template libraries have some thousands.
+const LONGEST: usize = 16 << 10;
+
 /// An index into [`Names`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(pub u32);
@@ -11,7 +17,7 @@ impl NameId {
     pub const NONE: NameId = NameId(u32::MAX);
 }
 
-/// A table of distinct strings.
+/// A table of distinct strings, as they may be shown: without secrets, and not longer than a kernel's name can be.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     list: Vec<Box<str>>,
@@ -25,7 +31,7 @@ impl Names {
             return id;
         }
         let id = NameId(self.list.len() as u32);
-        self.list.push(name.into());
+        self.list.push(redact::text(&shorten(name, LONGEST)).into());
         self.index.insert(name.into(), id);
         id
     }

@@ -2,13 +2,13 @@
 
 use super::{NameId, Ns, Span};
 
-/// What kind of work a GPU operation is (metrics definition, section 3).
+/// What kind of work a GPU operation is (docs/metrics.md, section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Class {
     /// A kernel that is not communication.
     Compute,
-    /// A communication kernel, or a copy that a collective library launched.
+    /// A communication kernel, or a copy inside one device that an NCCL operation launched.
     Comm,
     /// Copy from host to device.
     Htod,
@@ -16,20 +16,25 @@ pub enum Class {
     Dtoh,
     /// Copy inside one device.
     Dtod,
-    /// Copy between devices.
+    /// Copy from one GPU to another: communication, whoever launched it.
     Ptop,
     /// Any other copy (host to host, unified memory, arrays).
     OtherCopy,
     /// Memory set.
     Memset,
-    /// A whole CUDA graph in one row: work of unknown class.
-    Graph,
+    /// Work of unknown class: a whole CUDA graph in one row, or a kernel whose name the report lacks.
+    Unclassified,
 }
 
 impl Class {
+    /// Communication: kernels of collective libraries, their copies, and every copy from one GPU to another.
+    pub fn is_comm(self) -> bool {
+        matches!(self, Class::Comm | Class::Ptop)
+    }
+
     /// Kernels and graphs: the operations whose streams bound a step window.
     pub fn is_kernel(self) -> bool {
-        matches!(self, Class::Compute | Class::Comm | Class::Graph)
+        matches!(self, Class::Compute | Class::Comm | Class::Unclassified)
     }
 }
 
@@ -55,6 +60,8 @@ pub struct Ops {
     pub bytes: Vec<u64>,
     /// Start of the earliest API call that launched it, or [`NO_LAUNCH`].
     pub launch: Vec<Ns>,
+    /// Number of the thread that made that call, 0 where it is unknown.
+    pub thread: Vec<u32>,
     /// Index into [`super::RankTrace::nccl`] of the NCCL range that launched it, or [`NO_CALL`].
     pub call: Vec<u32>,
 }
@@ -68,6 +75,24 @@ impl Ops {
     /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.start.is_empty()
+    }
+
+    /// True if operation `i` is part of a collective or of a send or receive: a communication kernel, or a copy that
+    /// an NCCL operation launched. Other copies between GPUs are communication of which no operation is known.
+    pub fn in_collective(&self, i: usize) -> bool {
+        match self.class[i] {
+            Class::Comm => true,
+            Class::Ptop => self.call[i] != NO_CALL,
+            _ => false,
+        }
+    }
+
+    /// True if a CUDA graph is there as one row, so that nothing is known of what ran inside it.
+    pub fn has_graph_rows(&self) -> bool {
+        self.class
+            .iter()
+            .zip(&self.name)
+            .any(|(class, name)| *class == Class::Unclassified && *name == NameId::NONE)
     }
 
     /// The time of operation `i`.

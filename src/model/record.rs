@@ -132,6 +132,18 @@ pub struct Record<'a> {
     pub stamps: Option<Stamps>,
 }
 
+impl Record<'_> {
+    /// Its algorithm bandwidth on `n_ranks`, decimal GB/s; `None` if operation, size or time is not known.
+    pub fn algbw_gbs(&self, n_ranks: u32) -> Option<f64> {
+        Some(algbw_gbs(self.op?, self.bytes?, n_ranks, self.exec_us?))
+    }
+
+    /// Its bus bandwidth on `n_ranks`, decimal GB/s; `None` if operation, size or time is not known.
+    pub fn busbw_gbs(&self, n_ranks: u32) -> Option<f64> {
+        Some(busbw_gbs(self.op?, self.bytes?, n_ranks, self.exec_us?))
+    }
+}
+
 /// Records that Inspector says it lost: totals of one origin so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -246,6 +258,13 @@ pub fn comm_class(n_ranks: u32, nnodes: Option<u32>) -> &'static str {
         (_, Some(_)) => "mixed",
         (_, None) => "unknown",
     }
+}
+
+/// A communicator id as Inspector prints it: `0x%lx`, cut to 16 characters.
+pub fn logged_id(comm: u64) -> String {
+    let mut text = format!("{comm:#x}");
+    text.truncate(16);
+    text
 }
 
 #[cfg(test)]

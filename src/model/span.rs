@@ -1,15 +1,30 @@
 //! Time in nanoseconds and half-open spans of it.
 
+use serde::{Deserialize, Serialize};
+
 /// Nanoseconds, signed: a report's own time starts at 0 and rows before the capture are negative.
 pub type Ns = i64;
 
-/// A half-open stretch of time `[start, end)`, never negative in length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A half-open stretch of time `[start, end)`, never negative in length. In JSON it is the list of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "(Ns, Ns)", into = "(Ns, Ns)")]
 pub struct Span {
     /// First nanosecond inside.
     pub start: Ns,
     /// First nanosecond after.
     pub end: Ns,
+}
+
+impl From<(Ns, Ns)> for Span {
+    fn from((start, end): (Ns, Ns)) -> Span {
+        Span::new(start, end)
+    }
+}
+
+impl From<Span> for (Ns, Ns) {
+    fn from(span: Span) -> (Ns, Ns) {
+        (span.start, span.end)
+    }
 }
 
 impl Span {

@@ -1,6 +1,8 @@
 //! One rank as it was captured: its operations, its step candidates and its NCCL calls.
 
-use super::{NameId, Names, Ns, Ops};
+use std::sync::Arc;
+
+use super::{NameId, Names, Ns, Ops, Texts, UserRanges};
 
 /// Where a rank number came from, in order of trust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,19 +30,6 @@ impl RankSource {
             RankSource::Order => "order of files".to_owned(),
         }
     }
-}
-
-/// An NVTX range with an end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
-    /// Start on the CPU.
-    pub start: Ns,
-    /// End on the CPU, never before the start.
-    pub end: Ns,
-    /// Its text.
-    pub name: NameId,
-    /// The thread that opened it.
-    pub thread: u64,
 }
 
 /// Which collective or point-to-point operation an NCCL call is.
@@ -106,7 +95,7 @@ impl CommOp {
         })
     }
 
-    /// True where all ranks leave together, so that the shortest duration is the transfer (metrics definition, section 6).
+    /// True where all ranks leave together, so that the shortest duration is the transfer (docs/metrics.md, section 6).
     pub fn leaves_together(self) -> bool {
         matches!(
             self,
@@ -192,6 +181,13 @@ pub struct NcclCall {
     pub operation: Option<u64>,
 }
 
+impl NcclCall {
+    /// True for an operation and for a group, which launches the operations in it; false for communicator management.
+    pub fn moves_data(&self) -> bool {
+        self.op.is_some() || self.kind != CallKind::Plain
+    }
+}
+
 /// A communicator that a rank is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommInit {
@@ -224,14 +220,20 @@ pub struct RankTrace {
     pub gpu: Option<String>,
     /// The GPU's own number, the same in every report; `None` if the report does not say which GPU it is.
     pub gpu_uuid: Option<String>,
+    /// Index of the GPU on its machine; `None` if the report does not say which GPU it is.
+    pub gpu_index: Option<u32>,
+    /// Numbers of all GPUs that the report lists: those of its machine.
+    pub machine_gpus: Vec<String>,
     /// Host name.
     pub hostname: Option<String>,
     /// Nanoseconds to add to the report's own time to get Unix time; 0 if timestamps already are, `None` if unknown.
     pub epoch_ns: Option<i64>,
     /// GPU work.
     pub ops: Ops,
-    /// Step candidates: the ranges whose text matched, in order of (start, end).
-    pub ranges: Vec<Range>,
+    /// The user's NVTX ranges of the process.
+    pub ranges: Arc<UserRanges>,
+    /// Their texts.
+    pub texts: Arc<Texts>,
     /// NCCL calls in order of (start, end).
     pub nccl: Vec<NcclCall>,
     /// Operations as they ran on the GPU according to advanced NCCL tracing, in order of (start, end); times are the GPU's.
@@ -240,8 +242,8 @@ pub struct RankTrace {
     pub comm_inits: Vec<CommInit>,
     /// True if NCCL ranges carry payloads (communicator id, bytes).
     pub has_payloads: bool,
-    /// Kernel names and range texts of the whole report.
-    pub names: std::sync::Arc<Names>,
+    /// Kernel names of the whole report.
+    pub names: Arc<Names>,
     /// The library that each communication kernel belongs to.
-    pub families: std::sync::Arc<std::collections::HashMap<NameId, &'static str>>,
+    pub families: Arc<std::collections::HashMap<NameId, &'static str>>,
 }

@@ -1,57 +1,10 @@
-//! Comma-separated values (RFC 4180): one row a rank and step, every metric by its JSON path.
+//! Comma-separated values (RFC 4180): fields and records.
 
 use std::borrow::Cow;
+use std::io::{self, Write};
 
-use crate::model::Metric;
 use crate::model::metric::Num;
-use crate::report::Report;
 use crate::text;
-
-/// The columns before the metrics.
-const HEAD: [&str; 12] = [
-    "run",
-    "rank",
-    "rank_source",
-    "report",
-    "hostname",
-    "gpu",
-    "pid",
-    "index",
-    "name",
-    "outlier",
-    "counted",
-    "reason",
-];
-
-/// Prints a report.
-pub fn print(report: &Report) -> String {
-    let mut out = String::new();
-    let paths = Metric::ALL.iter().map(|metric| metric.info().path);
-    record(&mut out, HEAD.into_iter().chain(paths).map(Cow::Borrowed));
-    for rank in &report.ranks {
-        for step in &rank.steps {
-            let head = [
-                field(&report.name),
-                Cow::Owned(rank.rank.to_string()),
-                field(&rank.rank_source),
-                field(&rank.report),
-                field(rank.hostname.as_deref().unwrap_or_default()),
-                field(rank.gpu.as_deref().unwrap_or_default()),
-                Cow::Owned(rank.pid.to_string()),
-                Cow::Owned(step.index.to_string()),
-                field(&step.name),
-                Cow::Borrowed(if step.outlier { "true" } else { "false" }),
-                Cow::Borrowed(if step.counted { "true" } else { "false" }),
-                field(step.reason.as_deref().unwrap_or_default()),
-            ];
-            let metrics = Metric::ALL
-                .iter()
-                .map(|&metric| Cow::Owned(step.values[metric].map_or_else(String::new, number)));
-            record(&mut out, head.into_iter().chain(metrics));
-        }
-    }
-    out
-}
 
 /// A number as it stands.
 pub(super) fn number(value: Num) -> String {
@@ -61,15 +14,33 @@ pub(super) fn number(value: Num) -> String {
     }
 }
 
-/// Joins finished fields to one line.
-pub fn record<'a>(out: &mut String, fields: impl Iterator<Item = Cow<'a, str>>) {
-    for (i, field) in fields.enumerate() {
+/// A real number as it stands; empty if it was not measured.
+pub(super) fn real(value: Option<f64>) -> Cow<'static, str> {
+    Cow::Owned(value.map_or_else(String::new, |v| v.to_string()))
+}
+
+/// Anything whole or named; empty if it is not known.
+pub(super) fn whole<T: ToString>(value: Option<T>) -> Cow<'static, str> {
+    Cow::Owned(value.map_or_else(String::new, |v| v.to_string()))
+}
+
+/// `true` or `false`.
+pub(super) fn flag(value: bool) -> Cow<'static, str> {
+    Cow::Borrowed(if value { "true" } else { "false" })
+}
+
+/// Writes finished fields as one line.
+pub(super) fn record<'a>(
+    out: &mut dyn Write,
+    fields: impl IntoIterator<Item = Cow<'a, str>>,
+) -> io::Result<()> {
+    for (i, field) in fields.into_iter().enumerate() {
         if i > 0 {
-            out.push(',');
+            out.write_all(b",")?;
         }
-        out.push_str(&field);
+        out.write_all(field.as_bytes())?;
     }
-    out.push_str("\r\n");
+    out.write_all(b"\r\n")
 }
 
 /// A text as a field: printable, quoted where needed, and never a formula: a spreadsheet takes text that starts with `=`, `+`, `-` or `@`

@@ -32,11 +32,13 @@ impl Format {
     }
 }
 
-/// How a terminal table may look.
+/// How text in a terminal may look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Columns available.
     pub width: usize,
     /// True if colours may be used.
     pub color: bool,
+    /// True if everything is printed; else the answer and what to do about it, about one screen.
+    pub full: bool,
 }

@@ -7,16 +7,15 @@ use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::text;
 
-/// Prints a value as indented JSON with a line break at the end. Characters that could steer a terminal or disguise other text are
+/// Writes a value as indented JSON with a line break at the end. Characters that could steer a terminal or disguise other text are
 /// written as `\u` escapes: the same document to a parser.
-pub fn print<T: Serialize>(value: &T) -> String {
-    let mut bytes = Vec::new();
-    let mut serializer =
-        serde_json::Serializer::with_formatter(&mut bytes, Safe(PrettyFormatter::new()));
-    // Writing to memory does not fail, and the view models have no map with keys that are not strings.
-    let _ = value.serialize(&mut serializer);
-    bytes.push(b'\n');
-    String::from_utf8_lossy(&bytes).into_owned()
+///
+/// # Errors
+/// `out` cannot be written to.
+pub fn write<T: Serialize + ?Sized>(value: &T, out: &mut dyn io::Write) -> io::Result<()> {
+    let formatter = Safe(PrettyFormatter::new());
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, formatter))?;
+    out.write_all(b"\n")
 }
 
 /// The usual indentation with a stricter idea of which characters are safe.
@@ -95,7 +94,10 @@ mod tests {
     #[test]
     fn escapes_change_the_text_but_not_the_value() {
         let name = "gemm\u{1b}[31m\u{9b}1m\u{202e}\"\\µ日\u{feff}";
-        let json = print(&serde_json::json!({ "name": name, "list": [1, 2.5, null], "empty": {} }));
+        let value = serde_json::json!({ "name": name, "list": [1, 2.5, null], "empty": {} });
+        let mut bytes = Vec::new();
+        write(&value, &mut bytes).expect("written to memory");
+        let json = String::from_utf8(bytes).expect("UTF-8");
         assert!(json.contains(r#"gemm\u001b[31m\u009b1m\u202e\"\\µ日\ufeff"#), "{json}");
         let back: serde_json::Value = serde_json::from_str(&json).expect("valid JSON");
         assert_eq!(back["name"], name);

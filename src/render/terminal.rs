@@ -397,7 +397,8 @@ mod tests {
     }
 
     fn printed(width: usize) -> String {
-        let mut out = Printer { text: String::new(), style: Style { width, color: false } };
+        let mut out =
+            Printer { text: String::new(), style: Style { width, color: false, full: true } };
         out.table(&table());
         out.text
     }
@@ -435,7 +436,8 @@ mod tests {
 
     #[test]
     fn colour_only_when_asked() {
-        let mut out = Printer { text: String::new(), style: Style { width: 80, color: true } };
+        let mut out =
+            Printer { text: String::new(), style: Style { width: 80, color: true, full: true } };
         out.table(&table());
         assert!(out.text.contains("\u{1b}[1m"));
         assert!(!printed(80).contains('\u{1b}'));

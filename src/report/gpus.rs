@@ -31,7 +31,7 @@ pub fn shared(ranks: &[RankReport]) -> Vec<(&str, Vec<&RankReport>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests_support::rank;
+    use crate::report::by_hand::rank;
 
     fn on(number: u32, model: &str, uuid: Option<&str>) -> RankReport {
         RankReport {

@@ -38,6 +38,49 @@ pub fn resampled_medians(groups: &[Vec<i64>], draws: usize, seed: u64) -> Vec<f6
     (0..draws).map(|_| draw()).collect()
 }
 
+/// Values of one stratum from which means are drawn one by one; of more, the mean of a resample is normal.
+const DRAWN_SINGLY: usize = 1_000;
+
+/// What the mean could have been: `draws` resamples of `groups`, each of strata of values that are drawn among themselves, so that
+/// every resample has as many of each stratum as the group. Groups are drawn as for [`resampled_medians`].
+pub fn resampled_means(groups: &[Vec<Vec<f64>>], draws: usize, seed: u64) -> Vec<f64> {
+    let groups: Vec<&Vec<Vec<f64>>> =
+        groups.iter().filter(|strata| strata.iter().any(|values| !values.is_empty())).collect();
+    if groups.is_empty() {
+        return Vec::new();
+    }
+    let mut random = Rand64::new(u128::from(seed));
+    let mut draw = || {
+        let means = (0..groups.len()).map(|_| {
+            let at = match groups.len() {
+                1 => 0,
+                several => random.rand_range(0..several as u64) as usize,
+            };
+            let (mut sum, mut count) = (0.0, 0);
+            for values in groups[at].iter().filter(|values| !values.is_empty()) {
+                sum += resampled_sum(values, &mut random);
+                count += values.len();
+            }
+            sum / count as f64
+        });
+        means.sum::<f64>() / groups.len() as f64
+    };
+    (0..draws).map(|_| draw()).collect()
+}
+
+/// The sum of as many values as there are, drawn with replacement.
+fn resampled_sum(values: &[f64], random: &mut Rand64) -> f64 {
+    let n = values.len() as f64;
+    if values.len() <= DRAWN_SINGLY {
+        return (0..values.len())
+            .map(|_| values[random.rand_range(0..values.len() as u64) as usize])
+            .sum();
+    }
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n;
+    n * mean + (n * variance).sqrt() * normal(random)
+}
+
 /// The median of as many values as `sorted` has, drawn from it with replacement; it has one at least.
 ///
 /// A draw is `sorted[floor(n * u)]` with `u` uniform in [0, 1), and that never falls as `u` rises. So the k-th least of n draws belongs to
@@ -146,6 +189,23 @@ mod tests {
         assert!(resampled_medians(&[], 3, 1).is_empty());
         assert_eq!(ratio_interval(&[], &[], 0.95), None);
         assert_eq!(ratio_interval(&[1.0], &[0.0], 0.95), None);
+    }
+
+    // Strata keep their share: one of 100 among three of 1, whichever are drawn. Within a stratum the mean of two values that differ is
+    // drawn as 1, 2, 2 or 3.
+    #[test]
+    fn means_are_drawn_within_strata() {
+        let draws = resampled_means(&[vec![vec![100.0], vec![1.0, 1.0, 1.0]]], 100, 1);
+        assert!(draws.iter().all(|&mean| mean == 103.0 / 4.0));
+        let draws = resampled_means(&[vec![vec![1.0, 3.0]]], 4000, 3);
+        let share = |value: f64| draws.iter().filter(|&&d| d == value).count() as f64 / 4000.0;
+        assert!((share(1.0) - 0.25).abs() < 0.03 && (share(2.0) - 0.5).abs() < 0.03);
+        // The mean of 10,000 values 0 and 1 has a standard deviation of 0.005.
+        let many: Vec<f64> = (0..10_000).map(|i| f64::from(i % 2)).collect();
+        let draws = resampled_means(&[vec![many]], 2000, 5);
+        let off = draws.iter().filter(|&&d| (d - 0.5).abs() > 0.0098).count() as f64 / 2000.0;
+        assert!((0.03..0.07).contains(&off), "{off}");
+        assert!(resampled_means(&[], 3, 1).is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod bootstrap;
 mod outlier;
 mod quantile;
 
-pub use bootstrap::{DRAWS, ratio_interval, resampled_medians};
+pub use bootstrap::{DRAWS, ratio_interval, resampled_means, resampled_medians};
 pub use outlier::{outliers, scaled_mad};
 pub use quantile::{mean, mean_i64, median, median_i64, quantile, quantile_i64};
 

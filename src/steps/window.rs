@@ -14,7 +14,10 @@ use regex::Regex;
 
 use super::Step;
 use crate::model::op::NO_LAUNCH;
-use crate::model::{Names, Ns, Ops, Range, Span};
+use crate::model::{NameId, Names, Ns, Ops, Range, Span};
+
+/// A window, or why there is none.
+pub type Window = Result<Span, String>;
 
 /// What the operations of one step range say about its window.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,23 +38,20 @@ impl Work {
     }
 }
 
-/// GPU windows of step ranges that are sorted by start (metrics definition, section 2).
-pub fn gpu(ops: &Ops, names: &Names, ranges: &[Range]) -> Vec<Step> {
+/// GPU windows of step ranges that are sorted by start (docs/metrics.md, section 2).
+pub fn gpu(ops: &Ops, ranges: &[Range]) -> Vec<Window> {
     let work = gather(ops, ranges);
-    let mut windows: Vec<Result<Span, String>> = vec![Err(String::new()); ranges.len()];
+    let mut windows: Vec<Window> = vec![Err(String::new()); ranges.len()];
     // From the last to the first: a range without a window does not bound its neighbours.
     let mut next_start: Option<Ns> = None;
     let mut between: Option<Ns> = None;
     for i in (0..ranges.len()).rev() {
         between = earliest(between, work[i].between);
         windows[i] = match work[i].start() {
-            None => Err("no GPU operation was launched inside the range".to_owned()),
+            None => Err(NO_WORK.to_owned()),
             Some(start) => {
                 match window(start, work[i].last_end.unwrap_or(start), between, next_start) {
-                    window if window.is_empty() => {
-                        Err("the window would be empty: the next step's work starts no later"
-                            .to_owned())
-                    }
+                    window if window.is_empty() => Err(EMPTY.to_owned()),
                     window => {
                         next_start = Some(start);
                         between = None;
@@ -61,7 +61,56 @@ pub fn gpu(ops: &Ops, names: &Names, ranges: &[Range]) -> Vec<Step> {
             }
         };
     }
-    named(ranges, names, windows)
+    windows
+}
+
+const NO_WORK: &str = "no GPU operation was launched inside the range";
+const EMPTY: &str = "the window would be empty: the next step's work starts no later";
+
+/// From the first work of each range to that of the next, work between them included. The last range ends the last
+/// period and has no window of its own: there is one window less than there are ranges.
+pub fn period(ops: &Ops, ranges: &[Range]) -> Vec<Window> {
+    let work = gather(ops, ranges);
+    let last = ranges.len().saturating_sub(1);
+    let mut windows: Vec<Window> = vec![Err(NO_WORK.to_owned()); last];
+    let mut next = work.last().and_then(Work::start);
+    for i in (0..last).rev() {
+        windows[i] = match (work[i].start(), next) {
+            (None, _) => Err(NO_WORK.to_owned()),
+            (Some(_), None) => {
+                Err("no later range has GPU work that would end the period".to_owned())
+            }
+            (Some(start), Some(end)) if start >= end => Err(EMPTY.to_owned()),
+            (Some(start), Some(end)) => Ok(Span::new(start, end)),
+        };
+        if windows[i].is_ok() || next.is_none() {
+            next = work[i].start().or(next);
+        }
+    }
+    windows
+}
+
+/// How ranges recur: of the gaps between one range and the next, how many hold launches of GPU work, and whether no
+/// range overlaps the next.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// Gaps between ranges.
+    pub all: usize,
+    /// Those in which GPU work was launched.
+    pub with_work: usize,
+    /// Ranges that begin before the one before them has ended.
+    pub overlapping: usize,
+}
+
+/// The gaps between ranges that are sorted by start.
+pub fn gaps(ops: &Ops, ranges: &[Range]) -> Gaps {
+    let work = gather(ops, ranges);
+    let all = ranges.len().saturating_sub(1);
+    Gaps {
+        all,
+        with_work: work.iter().take(all).filter(|work| work.between.is_some()).count(),
+        overlapping: ranges.windows(2).filter(|pair| pair[1].start < pair[0].end).count(),
+    }
 }
 
 /// `[start, next start)`; the last step ends with its own work; work launched between two ranges ends the first.
@@ -82,7 +131,7 @@ fn earliest(a: Option<Ns>, b: Option<Ns>) -> Option<Ns> {
 }
 
 fn gather(ops: &Ops, ranges: &[Range]) -> Vec<Work> {
-    let owners = Owners::new(ranges.iter().map(|r| Span::new(r.start, r.end)).collect());
+    let owners = Owners::new(ranges);
     let mut work = vec![Work::default(); ranges.len()];
     let mut kernel_streams: HashSet<(u32, u32)> = HashSet::new();
     let owned: Vec<Owner> = ops.launch.iter().map(|&launch| owners.of(launch)).collect();
@@ -132,7 +181,12 @@ pub struct Owners {
 
 impl Owners {
     /// Over ranges in order of their start.
-    pub fn new(ranges: Vec<Span>) -> Self {
+    pub fn new(ranges: &[Range]) -> Self {
+        Self::over(ranges.iter().map(Range::span).collect())
+    }
+
+    /// Over the times of ranges, in order of their start.
+    pub fn over(ranges: Vec<Span>) -> Self {
         let latest_end = ranges
             .iter()
             .scan(Ns::MIN, |latest, range| {
@@ -165,15 +219,12 @@ impl Owners {
 }
 
 /// The NVTX ranges themselves as windows.
-pub fn cpu(names: &Names, ranges: &[Range]) -> Vec<Step> {
-    let windows = ranges
-        .iter()
-        .map(|range| match Span::new(range.start, range.end) {
-            span if span.is_empty() => Err("the range has no length".to_owned()),
-            span => Ok(span),
-        })
-        .collect();
-    named(ranges, names, windows)
+pub fn cpu(ranges: &[Range]) -> Vec<Window> {
+    let window = |range: &Range| match range.span() {
+        span if span.is_empty() => Err("the range has no length".to_owned()),
+        span => Ok(span),
+    };
+    ranges.iter().map(window).collect()
 }
 
 /// One window from the first to the last GPU operation.
@@ -192,7 +243,7 @@ pub fn whole(ops: &Ops) -> Vec<Step> {
 
 /// A step starts with each kernel whose name matches; the last one ends with the last operation.
 pub fn at_kernels(ops: &Ops, names: &Names, pattern: &Regex) -> Vec<Step> {
-    let mut matches: HashMap<crate::model::NameId, bool> = HashMap::new();
+    let mut matches: HashMap<NameId, bool> = HashMap::new();
     let starts: Vec<Ns> = (0..ops.len())
         .filter(|&i| ops.class[i].is_kernel())
         .filter(|&i| {
@@ -214,51 +265,37 @@ pub fn at_kernels(ops: &Ops, names: &Names, pattern: &Regex) -> Vec<Step> {
         .collect()
 }
 
-fn named(ranges: &[Range], names: &Names, windows: Vec<Result<Span, String>>) -> Vec<Step> {
-    let mut seen: HashMap<crate::model::NameId, usize> = HashMap::new();
-    ranges
-        .iter()
-        .zip(windows)
-        .map(|(range, window)| {
-            let count = seen.entry(range.name).or_insert(0);
-            *count += 1;
-            Step {
-                name: names.get(range.name).to_owned(),
-                occurrence: *count - 1,
-                range: Some(Span::new(range.start, range.end)),
-                window,
-            }
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Class, NameId};
-
-    /// (start, end, class, stream, launch)
-    fn ops(rows: &[(Ns, Ns, Class, u32, Ns)]) -> Ops {
-        let mut ops = Ops::default();
-        for &(start, end, class, stream, launch) in rows {
-            ops.start.push(start);
-            ops.end.push(end);
-            ops.class.push(class);
-            ops.name.push(NameId::NONE);
-            ops.stream.push(stream);
-            ops.bytes.push(0);
-            ops.launch.push(launch);
-            ops.call.push(crate::model::op::NO_CALL);
-        }
-        ops
-    }
+    use crate::model::testing::ops;
+    use crate::model::{Class, Texts};
 
     fn ranges(list: &[(Ns, Ns)]) -> Vec<Range> {
-        list.iter().map(|&(start, end)| Range { start, end, name: NameId(0), thread: 1 }).collect()
+        let mut texts = Texts::default();
+        let (kind, digits) = texts.intern("step", 9).expect("room");
+        list.iter().map(|&(start, end)| Range { start, end, thread: 1, kind, digits }).collect()
     }
 
-    fn windows(steps: &[Step]) -> Vec<Option<(Ns, Ns)>> {
-        steps.iter().map(|s| s.window.as_ref().ok().map(|w| (w.start, w.end))).collect()
+    fn windows(windows: &[Window]) -> Vec<Option<(Ns, Ns)>> {
+        windows.iter().map(|w| w.as_ref().ok().map(|w| (w.start, w.end))).collect()
+    }
+
+    // CPU   [0 fwd 10)  bwd at 12  [20 fwd 30)  bwd at 32  [40 fwd 50)
+    // GPU   [100 K 150)[150 K 240)  [250 K 300)[300 K 390)  [400 K 450)
+    // Two periods; the last range only ends the second.
+    #[test]
+    fn a_period_reaches_to_the_next_range() {
+        let ops = ops(&[
+            (100, 150, K, 7, 5),
+            (150, 240, K, 7, 12),
+            (250, 300, K, 7, 25),
+            (300, 390, K, 7, 32),
+            (400, 450, K, 7, 45),
+        ]);
+        let list = ranges(&[(0, 10), (20, 30), (40, 50)]);
+        assert_eq!(windows(&period(&ops, &list)), [Some((100, 250)), Some((250, 400))]);
+        assert_eq!(gaps(&ops, &list), Gaps { all: 2, with_work: 2, overlapping: 0 });
     }
 
     const K: Class = Class::Compute;
@@ -275,7 +312,7 @@ mod tests {
             (160, 200, K, 7, 15),
             (200, 260, K, 7, 25),
         ]);
-        let steps = gpu(&ops, &Names::default(), &ranges(&[(0, 10), (10, 20), (20, 30)]));
+        let steps = gpu(&ops, &ranges(&[(0, 10), (10, 20), (20, 30)]));
         assert_eq!(windows(&steps), [Some((100, 160)), Some((160, 200)), Some((200, 260))]);
     }
 
@@ -286,19 +323,19 @@ mod tests {
     fn work_between_ranges_ends_the_step() {
         let eval = ops(&[(100, 150, K, 7, 5), (170, 300, K, 7, 12), (320, 350, K, 7, 25)]);
         assert_eq!(
-            windows(&gpu(&eval, &Names::default(), &ranges(&[(0, 10), (20, 30)]))),
+            windows(&gpu(&eval, &ranges(&[(0, 10), (20, 30)]))),
             [Some((100, 170)), Some((320, 350))]
         );
         // It runs on another stream while the step's own work still runs: the step ends with its own work.
         let beside = ops(&[(100, 150, K, 7, 5), (120, 300, K, 8, 12), (320, 350, K, 7, 25)]);
         assert_eq!(
-            windows(&gpu(&beside, &Names::default(), &ranges(&[(0, 10), (20, 30)]))),
+            windows(&gpu(&beside, &ranges(&[(0, 10), (20, 30)]))),
             [Some((100, 150)), Some((320, 350))]
         );
         // It starts after the next step's work: the next step bounds.
         let late = ops(&[(100, 150, K, 7, 5), (160, 200, K, 7, 25), (400, 450, K, 8, 12)]);
         assert_eq!(
-            windows(&gpu(&late, &Names::default(), &ranges(&[(0, 10), (20, 30)]))),
+            windows(&gpu(&late, &ranges(&[(0, 10), (20, 30)]))),
             [Some((100, 160)), Some((160, 200))]
         );
     }
@@ -312,16 +349,11 @@ mod tests {
             (300, 350, K, 7, 25),
             (400, 450, K, 7, 45),
         ]);
-        let steps = gpu(
-            &ops,
-            &Names::default(),
-            &ranges(&[(0, 10), (10, 20), (20, 30), (30, 40), (40, 50)]),
-        );
+        let steps = gpu(&ops, &ranges(&[(0, 10), (10, 20), (20, 30), (30, 40), (40, 50)]));
         assert_eq!(
             windows(&steps),
             [Some((100, 300)), None, Some((300, 400)), None, Some((400, 450))]
         );
-        assert_eq!(steps[4].occurrence, 4);
     }
 
     // |-- step 0 [0,100) --|
@@ -329,7 +361,7 @@ mod tests {
     #[test]
     fn of_overlapping_ranges_the_later_owns() {
         let list = ranges(&[(0, 100), (50, 80)]);
-        let owners = Owners::new(list.iter().map(|r| Span::new(r.start, r.end)).collect());
+        let owners = Owners::new(&list);
         assert_eq!(owners.of(60), Owner::Step(1));
         assert_eq!(owners.of(90), Owner::Step(0));
         assert_eq!(owners.of(100), Owner::After(1));
@@ -341,12 +373,12 @@ mod tests {
     #[test]
     fn a_receive_that_starts_the_step_starts_the_window() {
         let ops = ops(&[(90, 120, Class::Comm, 20, 1), (120, 150, K, 7, 5)]);
-        assert_eq!(windows(&gpu(&ops, &Names::default(), &ranges(&[(0, 10)]))), [Some((90, 150))]);
+        assert_eq!(windows(&gpu(&ops, &ranges(&[(0, 10)]))), [Some((90, 150))]);
     }
 
     #[test]
     fn a_step_of_copies_only_has_a_window() {
         let ops = ops(&[(90, 120, Class::Htod, 9, 1), (130, 150, Class::Htod, 8, 5)]);
-        assert_eq!(windows(&gpu(&ops, &Names::default(), &ranges(&[(0, 10)]))), [Some((90, 150))]);
+        assert_eq!(windows(&gpu(&ops, &ranges(&[(0, 10)]))), [Some((90, 150))]);
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{Facts, Route};
 use crate::model::nccl_log::Transport;
 use crate::model::topology::PathClass;
+use crate::units;
 use crate::warning::{Finding, Severity};
 
 /// Pairs that evidence lists; the rest is counted.
@@ -296,7 +297,7 @@ impl Facts<'_> {
             out.push(Finding {
                 id: "channel-count-differs".to_owned(),
                 severity: Severity::Medium,
-                title: format!("Ranks of one communicator have different numbers of channels: {}.", counts.join(", ")),
+                title: format!("Ranks of one communicator have different numbers of channels: {}.", units::listed(&counts, LISTED)),
                 evidence,
                 advice: Some("Give all ranks the same NCCL settings (NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS, NCCL_MAX_CTAS) and the same NCCL version.".to_owned()),
             });
@@ -464,7 +465,7 @@ fn routes_evidence(routes: &[&Route<'_>]) -> Map<String, Value> {
     let mut evidence = Map::new();
     evidence.insert(
         "transport".to_owned(),
-        json!(transports.into_iter().collect::<Vec<_>>().join(", ")),
+        json!(units::listed(&transports.into_iter().collect::<Vec<_>>(), LISTED)),
     );
     evidence.insert(
         "pairs".to_owned(),

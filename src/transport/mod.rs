@@ -3,15 +3,18 @@
 
 mod findings;
 mod peaks;
+pub mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::nccl_log::{CommKey, CommRank, Device, Link, NcclLog, Process, Transport};
 use crate::model::topology::{PathClass, Topology};
-use crate::report::transport as view;
 use crate::warning::Warning;
 
 pub use peaks::{LinkKind, Peak, peak_gbs};
+
+/// Warnings of NCCL that are repeated of one log.
+const MOST_WARNINGS: usize = 100;
 
 /// What logs and topology say, put together.
 #[derive(Debug, Clone)]
@@ -188,6 +191,7 @@ impl<'a> Facts<'a> {
                 })
                 .collect(),
             topology: self.topology.map(|topology| topology.path.clone()),
+            gpus: Vec::new(),
             nccl_versions: versions.into_iter().cloned().collect(),
             networks: networks.into_iter().map(str::to_owned).collect(),
             settings: settings
@@ -202,6 +206,28 @@ impl<'a> Facts<'a> {
             pairs: self.routes.iter().map(pair).collect(),
             algorithms: self.algorithms(),
         }
+    }
+
+    /// The GPUs of the topology, with the ranks that run on them: (rank, index of its GPU).
+    pub fn gpus(&self, ranks: &[(u32, u32)]) -> Vec<view::Gpu> {
+        let Some(topology) = self.topology else { return Vec::new() };
+        let gpu = |&gpu: &u32| view::Gpu {
+            gpu,
+            ranks: ranks.iter().filter(|(_, at)| *at == gpu).map(|(rank, _)| *rank).collect(),
+            paths: topology
+                .gpu_paths
+                .iter()
+                .filter(|((from, _), _)| *from == gpu)
+                .map(|((_, to), path)| (*to, path.label()))
+                .collect(),
+            network_cards: topology
+                .nic_paths
+                .iter()
+                .filter(|((from, _), _)| *from == gpu)
+                .map(|((_, card), path)| (card.clone(), path.label()))
+                .collect(),
+        };
+        topology.gpus.iter().map(gpu).collect()
     }
 
     /// Communicators with their members, the largest first.
@@ -251,18 +277,18 @@ impl<'a> Facts<'a> {
                     "Let every process write its own log: NCCL_DEBUG_FILE=nccl.%h.%p.log",
                 ));
             }
-            for process in &log.processes {
-                for (text, count) in &process.warnings {
-                    let times =
-                        if *count == 1 { String::new() } else { format!(" ({count} times)") };
-                    out.push(Warning::new(
-                        "nccl-warning",
-                        format!(
-                            "NCCL warned on {} pid {}{times}: {text}",
-                            process.host, process.pid
-                        ),
-                    ));
-                }
+            let said = || log.processes.iter().flat_map(|p| p.warnings.iter().map(move |w| (p, w)));
+            for (process, (text, count)) in said().take(MOST_WARNINGS) {
+                let times = if *count == 1 { String::new() } else { format!(" ({count} times)") };
+                let message =
+                    format!("NCCL warned on {} pid {}{times}: {text}", process.host, process.pid);
+                out.push(Warning::new("nccl-warning", message));
+            }
+            let more = said().skip(MOST_WARNINGS).count();
+            if more > 0 {
+                let message =
+                    format!("{}: NCCL wrote {more} more warnings than are listed here", log.path);
+                out.push(Warning::new("nccl-warning", message));
             }
         }
         if let Some(topology) = self.topology.filter(|topology| topology.hides_nvlink) {
@@ -388,8 +414,10 @@ fn members<'a>(
     }
     let by_bus = |host: &str, device: Device| {
         let (known, gpus) = (buses.get(host)?, &topology?.gpus);
-        let at = known.iter().position(|bus| Some(*bus) == device.bus_id)?;
-        gpus.get(at).copied().filter(|_| known.len() == gpus.len())
+        // Only as many as the machine has: looking through them takes no time.
+        let at = (known.len() == gpus.len())
+            .then(|| known.iter().position(|bus| Some(*bus) == device.bus_id))??;
+        gpus.get(at).copied()
     };
     let mut members = BTreeMap::new();
     for process in processes() {

@@ -261,13 +261,88 @@ pub fn objects(
     }
     match serde_json::from_slice::<Object<'_>>(text) {
         Ok(object) => each(&object, text),
-        Err(error) if error.is_eof() => Err(error.into()),
-        Err(_) => repaired(text, each),
+        Err(error) if error.is_eof() && !holds_several(text) => Err(error.into()),
+        Err(_) => one_by_one(text, each),
     }
 }
 
-/// Reads a line that is not one plain object: several objects, a list of them, a name that was cut inside a character
-/// (which is not UTF-8), `nan` and `inf` without quotes (which is not JSON).
+/// How a record of NCCL's own writer begins.
+const BEGINNING: &str = r#"{"header":"#;
+
+fn holds_several(text: &[u8]) -> bool {
+    memchr::memmem::find_iter(text, BEGINNING).nth(1).is_some()
+}
+
+/// Reads the records of one line one after the other: one that is damaged does not take its neighbours along.
+fn one_by_one(
+    text: &[u8],
+    each: &mut impl FnMut(&Object<'_>, &[u8]) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let lossy = String::from_utf8_lossy(text);
+    let records = records(&lossy);
+    let mut lost = 0u64;
+    let mut first: Option<Fault> = None;
+    for record in &records {
+        if let Err(fault) = repaired(record.as_bytes(), each) {
+            lost += 1;
+            first.get_or_insert(fault);
+        }
+    }
+    match (first, records.len()) {
+        // Not even a beginning: let the reader of JSON say what it is.
+        (_, 0) => repaired(text, each),
+        (None, _) => Ok(()),
+        (Some(fault), 1) => Err(fault),
+        (Some(fault), n) => {
+            Err(Fault::from(format!("lost {lost} of {n} records: one {}", fault.reason)))
+        }
+    }
+}
+
+/// The records of a line, each from its opening bracket to its end, or to the beginning of the next if it broke off;
+/// what stands between them is the rest of another.
+fn records(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let between = |from: usize, to: usize| {
+        text.get(from..to)
+            .map(|rest| rest.trim_matches(|c: char| c.is_whitespace() || c == ','))
+            .filter(|rest| !rest.is_empty())
+    };
+    let (mut start, mut end, mut depth, mut in_string, mut escaped) = (0, 0, 0u64, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        let begins = byte == b'{' && text.as_bytes()[at..].starts_with(BEGINNING.as_bytes());
+        if depth > 0 && begins {
+            found.extend(text.get(start..at));
+            end = at;
+            (depth, in_string, escaped) = (0, false, false);
+        }
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string && depth > 0,
+            b'{' if !in_string => {
+                if depth == 0 {
+                    found.extend(between(end, at));
+                    start = at;
+                }
+                depth += 1;
+            }
+            b'}' if !in_string && depth > 0 => {
+                depth -= 1;
+                if depth == 0 {
+                    found.extend(text.get(start..=at));
+                    end = at + 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    found.extend(if depth > 0 { text.get(start..) } else { between(end, text.len()) });
+    found
+}
+
+/// Reads what is not one plain object: a list of them, a name that was cut inside a character (which is not UTF-8),
+/// `nan` and `inf` without quotes (which is not JSON).
 fn repaired(
     text: &[u8],
     each: &mut impl FnMut(&Object<'_>, &[u8]) -> Result<(), Fault>,
@@ -377,5 +452,27 @@ mod tests {
             );
         }
         assert_eq!(names(br#"{"coll":"x"}{"coll"#).0, ["x"]);
+    }
+
+    #[test]
+    fn a_damaged_record_does_not_take_its_neighbours_along() {
+        let one = |coll: &str| format!(r#"{{"header":{{"id":"0x1"}},"coll":"{coll}"}}"#);
+        let torn = r#"{"header":{"id":"0x1"},"coll":"Al"#;
+        let line = |parts: &[&str]| names(parts.concat().as_bytes());
+        let (a, b) = (one("a"), one("b"));
+        assert_eq!(line(&[&a, &b]).1, None);
+        for (parts, lost) in [
+            (vec![torn, &a, &b], "lost 1 of 3 records"),
+            (vec![&a, torn, &b], "lost 1 of 3 records"),
+            (vec![&a, &b, torn], "lost 1 of 3 records"),
+            (vec![torn, &a, torn, torn, &b], "lost 3 of 5 records"),
+            (vec![&a, " ", &b, r#"{"coll":5}"#], "lost 1 of 3 records"),
+            (vec![&a, r#""coll_sn":3}}"#, &b], "lost 1 of 3 records"),
+        ] {
+            let (read, fault) = line(&parts);
+            assert_eq!(read, ["a", "b"], "{parts:?}");
+            let fault = fault.expect("a fault");
+            assert!(fault.reason.starts_with(lost) && !fault.incomplete, "{}", fault.reason);
+        }
     }
 }

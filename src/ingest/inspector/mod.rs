@@ -14,7 +14,6 @@ mod memo;
 mod parser;
 mod prometheus;
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +22,8 @@ use rayon::prelude::*;
 
 pub use find::{files, is_log};
 
+use crate::ingest::encoding::AsUtf8;
+use crate::ingest::open;
 use crate::model::record::{LogFile, Sink};
 use crate::{Error, Result};
 
@@ -51,7 +52,7 @@ pub fn read<S: Sink + Send>(
 /// The file cannot be opened or read from its first byte on.
 pub fn read_file(path: &Path, sink: &mut impl Sink) -> Result<LogFile> {
     let failed = |e: std::io::Error| Error::input(path, format!("cannot be read: {e}"));
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file = open::open(path)?;
     let mut magic = Vec::with_capacity(2);
     (&mut file).take(2).read_to_end(&mut magic).map_err(failed)?;
     let gzip = magic == [0x1f, 0x8b];
@@ -66,7 +67,7 @@ pub fn read_file(path: &Path, sink: &mut impl Sink) -> Result<LogFile> {
 
 /// Reads a stream of lines to its end, or to where it fails.
 pub fn read_stream(name: String, stream: impl Read, sink: &mut impl Sink) -> LogFile {
-    let mut lines = lines::Lines::new(stream);
+    let mut lines = lines::Lines::new(AsUtf8::new(stream));
     let mut parser = parser::Parser::new(name, sink);
     while let Some(line) = lines.next() {
         parser.line(line);

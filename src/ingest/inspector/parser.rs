@@ -12,6 +12,7 @@ use crate::model::CommOp;
 use crate::model::record::{
     BadLine, ChannelStamps, Drops, LogFile, Origin, Record, Sink, Stamps, Timing,
 };
+use crate::redact;
 use crate::text::shorten;
 
 /// Bad lines that are kept with their reason; all are counted.
@@ -141,8 +142,6 @@ impl<'s, S: Sink> Parser<'s, S> {
             self.state.bad(self.line, 1, "is longer than 16 MiB");
             return;
         };
-        let text =
-            if self.line == 1 { text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text) } else { text };
         if self.pending.is_some() {
             // Inside a pretty-printed record lines are indented; an object at the very left is the next record.
             if text.first() == Some(&b'{') {
@@ -205,7 +204,9 @@ impl<S: Sink> State<'_, S> {
     fn bad(&mut self, line: u64, lines: u64, reason: &str) {
         self.log.bad_lines += lines;
         if self.log.bad.len() < BAD_KEPT {
-            self.log.bad.push(BadLine { line, reason: shorten(reason, 160).into_owned() });
+            self.log
+                .bad
+                .push(BadLine { line, reason: redact::text(&shorten(reason, 160)).into_owned() });
         }
     }
 
@@ -219,6 +220,8 @@ impl<S: Sink> State<'_, S> {
         match text.first() {
             Some(b'{') => json::objects(text, &mut |object, text| self.object(object, text)),
             Some(b'n') if text.starts_with(b"nccl_") => self.prometheus(text),
+            // Help, type and end of the exposition format; no record begins so.
+            Some(b'#') => Ok(()),
             _ => {
                 let trimmed = text.trim_ascii();
                 // Blank lines, and the brackets of a list with one record a line.
@@ -334,16 +337,16 @@ impl<S: Sink> State<'_, S> {
             return Err(Fault::from(format!("names rank {rank} of {n_ranks}")));
         }
         let origin = Origin {
-            comm_id: id.0.to_string(),
+            comm_id: redact::text(&id.0).into_owned(),
             comm_name: header
                 .comm_name
                 .as_ref()
                 .filter(|n| n.0 != "unknown")
-                .map(|n| n.0.to_string()),
+                .map(|n| redact::text(&n.0).into_owned()),
             rank,
             n_ranks,
             nnodes: small(header.nnodes),
-            hostname: text(&metadata.hostname),
+            hostname: redact::owned(text(&metadata.hostname)),
             pid: small(metadata.pid),
         };
         self.features.plain = true;
@@ -445,12 +448,9 @@ impl<S: Sink> State<'_, S> {
         let op = known_operation(name);
         if op.is_none() {
             let names = &mut self.log.unknown_operations;
-            let name = if names.len() < NAMES_KEPT || names.contains_key(name) {
-                &shorten(name, 60)
-            } else {
-                "other names"
-            };
-            *names.entry(name.to_owned()).or_default() += 1;
+            let name = redact::text(&shorten(name, 60)).into_owned();
+            let known = names.len() < NAMES_KEPT || names.contains_key(&name);
+            *names.entry(if known { name } else { "other names".to_owned() }).or_default() += 1;
         }
         op
     }

@@ -1,6 +1,7 @@
 //! One line of Inspector's Prometheus mode.
 
 use crate::model::record::PrometheusRow;
+use crate::redact;
 
 use super::json::Fault;
 
@@ -30,7 +31,7 @@ pub fn sample(line: &str) -> Result<Sample, Fault> {
         .ok_or_else(|| fault("no number"))?;
     let mut row = PrometheusRow::default();
     for (label, value) in pairs(labels) {
-        let text = Some(value.clone()).filter(|v| v != "unknown");
+        let text = Some(redact::owned(value.clone())).filter(|v| v != "unknown");
         match label {
             "hostname" | "node" => row.hostname = text,
             "gpu_device_id" | "gpu" => row.gpu = text,

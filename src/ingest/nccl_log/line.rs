@@ -66,6 +66,10 @@ fn prefix(text: &str, warning: bool) -> Option<(&str, u32, u32)> {
     }
     let (text, tid) = text.rsplit_once(':')?;
     let (text, pid) = text.rsplit_once(':')?;
+    // Where names are replaced before a log is passed on, the host is often in angle brackets.
+    if let Some((_, host)) = text.strip_suffix('>').and_then(|text| text.rsplit_once('<')) {
+        return (!host.is_empty()).then_some((host, number(pid)?, number(tid)?));
+    }
     let start = text
         .rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')))
         .map_or(0, |at| {
@@ -117,6 +121,17 @@ mod tests {
         ] {
             let line = format!("{wrapper}node0:100:101 [0] NCCL INFO Connected all trees");
             assert_eq!(split(&line), expected, "{wrapper}");
+        }
+    }
+
+    #[test]
+    fn a_host_in_angle_brackets() {
+        for (line, host) in [
+            ("<node-3>:7:8 [0] NCCL INFO x", "node-3"),
+            ("[1,6]<stdout>:<host name>:7:8 [0] NCCL INFO x", "host name"),
+            ("[1,6]<stdout>:node0:7:8 [0] NCCL INFO x", "node0"),
+        ] {
+            assert_eq!(split(line), whole(host, 7, 8, false, "x"), "{line}");
         }
     }
 

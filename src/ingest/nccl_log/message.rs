@@ -3,6 +3,7 @@
 
 use crate::model::CommOp;
 use crate::model::nccl_log::{Channels, Device, Transport, Tuning};
+use crate::redact;
 
 /// A message that matters here.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,7 +83,13 @@ pub(super) fn parse(message: &str) -> Parsed<'_> {
         let ring = rest.contains(" : ") && !rest.contains(" -> ");
         return if ring { Ok(Message::Other) } else { channel(rest).ok_or(Malformed) };
     }
-    if let Some(rest) = message.strip_prefix("CollNet ") {
+    // Up to 2.4 a connection is a ring's; `Ring 00 : 1 -> 0 -> 1` is its order.
+    if let Some(rest) = message.strip_prefix("Ring ").filter(|rest| rest.contains(" via ")) {
+        return channel(rest).ok_or(Malformed);
+    }
+    // `Coll` up to 2.7. Other lines of collective networks tell of no connection.
+    let connection = message.strip_prefix("CollNet ").or_else(|| message.strip_prefix("Coll "));
+    if let Some(rest) = connection.filter(|rest| rest.contains(" : ")) {
         return collnet(rest).ok_or(Malformed);
     }
     if let Some(rest) = message.strip_prefix("NCCL version ") {
@@ -147,13 +154,17 @@ fn channel(text: &str) -> Option<Message<'_>> {
     }))
 }
 
-/// `0[1a000]`: rank and what stands in brackets.
+/// `0[1a000]`: rank and what stands in brackets, which up to 2.4 is left out for ranks of other hosts.
 fn rank_and_device(text: &str) -> Option<(u32, Device)> {
-    let (rank, device) = text.strip_suffix(']')?.split_once('[')?;
+    let Some((rank, device)) = text.split_once('[') else {
+        return Some((text.trim().parse().ok()?, Device::default()));
+    };
+    let device = device.strip_suffix(']')?;
     let bus_id = u64::from_str_radix(device, 16).ok()?;
+    // A bus id of one digit would be a function of the very first device: it is a device's number.
     Some((
         rank.trim_start().parse().ok()?,
-        Device { bus_id: Some(bus_id), nvml: device.parse().ok() },
+        Device { bus_id: Some(bus_id).filter(|_| device.len() > 1), nvml: device.parse().ok() },
     ))
 }
 
@@ -191,14 +202,19 @@ fn transport(via: &str) -> Option<Transport> {
         Some((device, proxy)) => (device, Some(proxy.parse().ok()?)),
         None => (device, None),
     };
-    Some(Transport::Net { plugin: plugin.to_owned(), device: device.parse().ok()?, gdrdma, proxy })
+    Some(Transport::Net {
+        plugin: redact::text(plugin).into_owned(),
+        device: device.parse().ok()?,
+        gdrdma,
+        proxy,
+    })
 }
 
-/// `00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA`, without `CollNet `.
+/// `00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA`, without `CollNet `. After the device stands how it is used.
 fn collnet(text: &str) -> Option<Message<'_>> {
     let (_, via) = text.split_once(" via COLLNET/")?;
-    let (plugin, device) = via.strip_suffix("/GDRDMA").unwrap_or(via).rsplit_once('/')?;
-    device.parse::<u32>().ok()?;
+    let (plugin, device) = via.split_once('/')?;
+    device.split('/').next()?.parse::<u32>().ok()?;
     Some(Message::CollNet(plugin))
 }
 

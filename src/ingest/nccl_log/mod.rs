@@ -6,15 +6,16 @@
 mod line;
 mod message;
 
-use std::collections::HashMap;
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::ingest::settings;
+use crate::ingest::encoding::AsUtf8;
+use crate::ingest::open;
 use crate::model::nccl_log::{CommKey, CommRank, Device, Link, NcclLog, Process, Transport};
-use crate::text;
+use crate::redact;
+use crate::text::{self, shorten};
 use message::{Message, Stage};
 
 /// A longer line is not one of NCCL's; its rest is skipped, so that a file without line breaks cannot fill the memory.
@@ -22,8 +23,15 @@ const LONGEST_LINE: u64 = 64 * 1024;
 /// Distinct warnings that are kept of one process.
 const KEPT_WARNINGS: usize = 20;
 
+/// Characters of a text that are kept.
+const LONGEST_TEXT: usize = 2000;
+
 /// Communicators that one connection is taken to be able to belong to; more say no more.
 const MOST_CANDIDATES: usize = 16;
+/// Communicators that are looked through for those of one connection; no process has as many at a time.
+const MOST_LOOKED_AT: usize = 1000;
+/// Characters of a host name (RFC 1035); what is longer is not compared with others.
+const LONGEST_HOST: usize = 255;
 
 /// Reads the log at `path`.
 ///
@@ -34,9 +42,7 @@ pub fn read(path: &Path) -> Result<NcclLog> {
         return Err(Error::input(path, "is a folder")
             .with_hint("name the log files in it; patterns like 'nccl.*.log' are expanded"));
     }
-    let file =
-        File::open(path).map_err(|e| Error::input(path, format!("cannot be opened: {e}")))?;
-    let mut log = parse(BufReader::new(file))
+    let mut log = parse(BufReader::new(AsUtf8::new(open::open(path)?)))
         .map_err(|e| Error::input(path, format!("cannot be read: {e}")))?;
     if log.messages == 0 && log.versions.is_empty() {
         return Err(Error::input(path, "holds no NCCL message").with_hint(
@@ -72,16 +78,27 @@ pub fn parse(mut reader: impl BufRead) -> std::io::Result<NcclLog> {
 struct Parser {
     log: NcclLog,
     processes: Vec<Reading>,
-    /// Indices into the processes by pid: a torn line can spoil the host name, never this.
-    by_pid: HashMap<u32, Vec<usize>>,
+    /// Indices into the processes by pid, which a torn line cannot spoil, and by the host's name written backwards: names
+    /// that begin a name, or that a name begins, are next to it.
+    places: BTreeMap<(u32, Vec<u8>), usize>,
 }
 
 /// A process while its lines are read.
 #[derive(Default)]
 struct Reading {
     process: Process,
-    /// For each of its communicators the thread that makes it and how far it is.
-    making: Vec<(u32, Stage)>,
+    /// How far each of its communicators is.
+    stages: Vec<Stage>,
+    /// Those that are not gone.
+    live: BTreeSet<usize>,
+    /// The last communicator at each address: one is used again once its communicator is gone.
+    by_address: HashMap<u64, usize>,
+    /// The communicators that each thread began.
+    by_thread: HashMap<u32, Vec<usize>>,
+    /// Communicators by their number of ranks.
+    of_size: HashMap<u32, usize>,
+    /// True if its communicators name their device.
+    names_devices: bool,
 }
 
 impl Parser {
@@ -94,24 +111,25 @@ impl Parser {
             if let Some(version) =
                 line.split_once("NCCL version ").and_then(|(_, rest)| message::version(rest))
             {
-                self.log.versions.insert(version.to_owned());
+                self.log.versions.insert(shown(version));
             }
             return;
         };
         self.log.messages += 1;
         if segment.warning {
             let warnings = &mut self.process(segment.host, segment.pid).process.warnings;
-            if let Some(count) = warnings.get_mut(segment.message) {
+            let text = shown(segment.message);
+            if let Some(count) = warnings.get_mut(&text) {
                 *count += 1;
             } else if warnings.len() < KEPT_WARNINGS {
-                warnings.insert(segment.message.to_owned(), 1);
+                warnings.insert(text, 1);
             }
             return;
         }
         match message::parse(segment.message) {
             Ok(Message::Other) => {}
             Ok(Message::Version(version)) => {
-                self.log.versions.insert(version.to_owned());
+                self.log.versions.insert(shown(version));
             }
             Ok(message) => self.process(segment.host, segment.pid).take(message, segment.tid),
             Err(message::Malformed) => self.log.torn += 1,
@@ -121,24 +139,38 @@ impl Parser {
     /// The process `pid` on `host`. Two hosts with one pid of which one name ends with the other are one host, seen once on
     /// a torn line behind the end of other text; the shorter name is right.
     fn process(&mut self, host: &str, pid: u32) -> &mut Reading {
-        let known = self.by_pid.entry(pid).or_default();
-        let host_of = |at: usize| self.processes[at].process.host.as_str();
-        let same = |at: &&usize| host_of(**at) == host;
-        let torn = |at: &&usize| host_of(**at).ends_with(host) || host.ends_with(host_of(**at));
-        let at = match known.iter().find(same).or_else(|| known.iter().find(torn)) {
-            Some(&at) => at,
+        let name: Vec<u8> = host.bytes().rev().collect();
+        let at = match self.place(pid, &name) {
+            Some(at) => at,
             None => {
                 let process = Process { host: host.to_owned(), pid, ..Process::default() };
-                self.processes.push(Reading { process, making: Vec::new() });
-                known.push(self.processes.len() - 1);
+                self.processes.push(Reading { process, ..Reading::default() });
                 self.processes.len() - 1
             }
         };
+        self.places.entry((pid, name)).or_insert(at);
         let reading = &mut self.processes[at];
         if host.len() < reading.process.host.len() {
             host.clone_into(&mut reading.process.host);
         }
         reading
+    }
+
+    /// The known process whose host's name, backwards, is `name`, begins it or begins with it.
+    fn place(&self, pid: u32, name: &[u8]) -> Option<usize> {
+        let known = |name: &[u8]| self.places.get(&(pid, name.to_vec())).copied();
+        if let Some(same) = known(name) {
+            return Some(same);
+        }
+        if name.len() > LONGEST_HOST {
+            return None;
+        }
+        let shorter = || (1..name.len()).rev().find_map(|end| known(name.get(..end)?));
+        let longer = || {
+            let ((next_pid, next), at) = self.places.range((pid, name.to_vec())..).next()?;
+            (*next_pid == pid && next.starts_with(name)).then_some(*at)
+        };
+        shorter().or_else(longer)
     }
 
     fn finish(mut self) -> NcclLog {
@@ -155,7 +187,8 @@ impl Reading {
         match message {
             Message::Communicator(line) => self.communicator(&line, tid),
             Message::Nodes { comm, nodes } => {
-                if let Some(comm) = process.comms.iter_mut().rfind(|c| c.address == comm) {
+                let at = self.by_address.get(&comm);
+                if let Some(comm) = at.and_then(|&at| process.comms.get_mut(at)) {
                     comm.nodes = Some(nodes);
                 }
             }
@@ -173,25 +206,25 @@ impl Reading {
             }
             Message::Channels(channels) => {
                 // The line belongs to the communicator that its thread is making; a thread makes one at a time.
-                let own = self.making.iter().rposition(|&making| making == (tid, Stage::Start));
-                if let Some(comm) = own.and_then(|at| process.comms.get_mut(at)) {
+                let own = making(&mut self.by_thread, &self.stages, tid).last();
+                if let Some(comm) = own.and_then(|&at| process.comms.get_mut(at)) {
                     comm.channels = comm.channels.or(Some(channels));
                 }
             }
             Message::Tuning(tuning) => *process.tuning.entry(tuning).or_default() += 1,
             Message::CollNet(plugin) => {
-                process.collnet.insert(plugin.to_owned());
+                process.collnet.insert(shown(plugin));
             }
             Message::Setting { name, value } => {
-                if let Some(value) = settings::shown(name, value) {
+                if let Some(value) = redact::setting(name, value) {
                     process.settings.insert(name.to_owned(), value);
                 }
             }
             Message::NetDevices { plugin, devices } => {
-                let known = process.net_devices.entry(plugin.to_owned()).or_default();
-                known.extend(devices.into_iter().map(|(index, name)| (index, name.to_owned())));
+                let known = process.net_devices.entry(shown(plugin)).or_default();
+                known.extend(devices.into_iter().map(|(index, name)| (index, shown(name))));
             }
-            Message::Network(name) => process.network = Some(name.to_owned()),
+            Message::Network(name) => process.network = Some(shown(name)),
             Message::NvLink(bandwidth) => {
                 process.nvlink_gbs =
                     Some(process.nvlink_gbs.map_or(bandwidth, |b| b.max(bandwidth)))
@@ -202,30 +235,36 @@ impl Reading {
 
     fn communicator(&mut self, line: &message::Communicator, tid: u32) {
         let comms = &mut self.process.comms;
-        // An address is used again once its communicator is gone.
-        let known = comms
-            .iter()
-            .zip(&mut self.making)
-            .rfind(|(c, (_, stage))| c.address == line.comm && *stage != Stage::Gone);
-        if let Some((_, (_, stage))) = known {
+        let known = self.by_address.get(&line.comm).copied();
+        if let Some((at, stage)) = known
+            .and_then(|at| Some((at, self.stages.get_mut(at)?)))
+            .filter(|(_, stage)| **stage != Stage::Gone)
+        {
             *stage = line.stage;
+            if line.stage == Stage::Gone {
+                self.live.remove(&at);
+            }
             return;
         }
         if line.stage == Stage::Gone {
             return;
         }
+        let alike = self.of_size.entry(line.n_ranks).or_default();
         let key = match (line.id, line.split) {
             (Some(id), _) => CommKey::Id(id),
             (None, Some((parent, number, color))) => {
-                let parent =
-                    comms.iter().rfind(|c| c.address == parent).map_or(0, |c| c.key.fingerprint());
-                CommKey::Split(parent, number, color)
+                let parent = self.by_address.get(&parent).and_then(|&at| comms.get(at));
+                CommKey::Split(parent.map_or(0, |c| c.key.fingerprint()), number, color)
             }
-            (None, None) => CommKey::Unnamed(
-                line.n_ranks,
-                comms.iter().filter(|c| c.n_ranks == line.n_ranks).count(),
-            ),
+            (None, None) => CommKey::Unnamed(line.n_ranks, *alike),
         };
+        *alike += 1;
+        let at = comms.len();
+        self.live.insert(at);
+        self.by_address.insert(line.comm, at);
+        self.by_thread.entry(tid).or_default().push(at);
+        self.names_devices |= line.nvml_dev.is_some();
+        self.stages.push(line.stage);
         comms.push(CommRank {
             address: line.comm,
             key,
@@ -236,30 +275,32 @@ impl Reading {
             nodes: None,
             channels: None,
         });
-        self.making.push((tid, line.stage));
     }
 
     /// The communicators that a connection between two ranks can belong to: the one that the thread is making, else all
     /// in which this process is one of the two. Connections made at first use come later and from any thread.
-    fn owners(&self, src: u32, dst: u32, tid: u32) -> Vec<usize> {
-        let all = || self.process.comms.iter().zip(&self.making);
-        let making =
-            all().rposition(|(c, &making)| making == (tid, Stage::Start) && c.connects(src, dst));
-        match making {
-            Some(at) => vec![at],
-            None => candidates(
-                all().map(|(c, (_, stage))| *stage != Stage::Gone && c.connects(src, dst)),
-            ),
+    fn owners(&mut self, src: u32, dst: u32, tid: u32) -> Vec<usize> {
+        let comms = &self.process.comms;
+        let connects = |at: &&usize| comms.get(**at).is_some_and(|c| c.connects(src, dst));
+        let making = making(&mut self.by_thread, &self.stages, tid);
+        let is_open = |at: &&usize| self.stages.get(**at) == Some(&Stage::Start);
+        let own = making.iter().rev().take(MOST_LOOKED_AT).find(|at| is_open(at) && connects(at));
+        match own {
+            Some(&at) => vec![at],
+            None => candidates(self.live.iter(), connects),
         }
     }
 
     /// Up to 2.15 a communicator is named only when it is complete, after its connections.
     fn place_early_links(&mut self) {
         let comms = &self.process.comms;
+        let all: Vec<usize> = (0..comms.len().min(MOST_LOOKED_AT)).collect();
         let links = std::mem::take(&mut self.process.links);
         for (mut link, count) in links {
             if link.comms.is_empty() {
-                link.comms = candidates(comms.iter().map(|c| c.connects(link.src, link.dst)));
+                let connects =
+                    |at: &&usize| comms.get(**at).is_some_and(|c| c.connects(link.src, link.dst));
+                link.comms = candidates(all.iter(), connects);
             }
             *self.process.links.entry(link).or_default() += count;
         }
@@ -268,9 +309,9 @@ impl Reading {
     /// The brackets of a `via` line hold the bus id in hexadecimal up to 2.18.1 and the device in decimal after; a
     /// communicator line with `nvmlDev` tells which (2.18.1 already prints the device where the transport is CUMEM).
     fn decided(&self, device: Device, transport: &Transport) -> Device {
-        let decimal = self.process.comms.iter().any(|c| c.device.nvml.is_some())
-            || matches!(transport, Transport::P2p(kind) if kind == "CUMEM");
-        if decimal {
+        let decimal =
+            self.names_devices || matches!(transport, Transport::P2p(kind) if kind == "CUMEM");
+        if decimal || device.bus_id.is_none() {
             Device { nvml: device.nvml, bus_id: None }
         } else {
             Device { nvml: None, bus_id: device.bus_id }
@@ -278,9 +319,31 @@ impl Reading {
     }
 }
 
-/// The positions of those that fit, not too many.
-fn candidates(fits: impl Iterator<Item = bool>) -> Vec<usize> {
-    fits.enumerate().filter_map(|(at, fits)| fits.then_some(at)).take(MOST_CANDIDATES).collect()
+/// Text of the log as reports may show it.
+fn shown(text: &str) -> String {
+    redact::text(&shorten(text, LONGEST_TEXT)).into_owned()
+}
+
+/// The communicators that a thread is making: those that it began, without the last ones that are complete. A thread makes
+/// one at a time.
+fn making<'a>(
+    by_thread: &'a mut HashMap<u32, Vec<usize>>,
+    stages: &[Stage],
+    tid: u32,
+) -> &'a [usize] {
+    let Some(began) = by_thread.get_mut(&tid) else { return &[] };
+    while began.last().is_some_and(|&at| stages.get(at) != Some(&Stage::Start)) {
+        began.pop();
+    }
+    began
+}
+
+/// Those that fit, not too many.
+fn candidates<'a>(
+    all: impl Iterator<Item = &'a usize>,
+    fits: impl Fn(&&'a usize) -> bool,
+) -> Vec<usize> {
+    all.take(MOST_LOOKED_AT).filter(fits).take(MOST_CANDIDATES).copied().collect()
 }
 
 #[cfg(test)]

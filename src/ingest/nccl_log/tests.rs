@@ -427,3 +427,28 @@ proptest! {
         prop_assert!(log.messages <= log.lines);
     }
 }
+
+// NCCL 2.4 says `Ring`, and leaves the device out where a rank is on another host.
+#[test]
+fn rings_of_2_4_are_connections_and_a_host_may_stand_in_brackets() {
+    let log = parse_text(
+        "<na>:10:11 [0] NCCL INFO Ring 00 : 0[0] -> 2[2] via P2P/IPC\n\
+         <na>:12:13 [2] NCCL INFO Ring 00 : 6 -> 2 [receive] via NET/IB/0\n\
+         <na>:12:13 [2] NCCL INFO Ring 01 : 2 -> 1 -> 0\n\
+         <na>:12:13 [2] NCCL INFO CollNet 00 : 2 [send] via COLLNET/SHARP/1/GDRDMA/Shared\n\
+         <na>:12:13 [2] NCCL INFO CollNet plugin loaded\n",
+    );
+    assert_eq!((log.messages, log.torn, log.processes.len()), (5, 0, 2));
+    let [first, second] = log.processes.as_slice() else { panic!("two processes") };
+    assert_eq!((first.host.as_str(), first.pid, second.pid), ("na", 10, 12));
+    let link = |process: &Process| process.links.keys().next().cloned().expect("a link");
+    let (near, far) = (link(first), link(second));
+    assert_eq!(
+        (near.src, near.dst, near.transport.clone()),
+        (0, 2, Transport::P2p("IPC".to_owned()))
+    );
+    assert_eq!((near.src_device.nvml, near.dst_device.nvml), (Some(0), Some(2)));
+    assert_eq!((far.src, far.dst, far.transport.clone()), (6, 2, net("IB", 0, false, None)));
+    assert_eq!(far.src_device, Device::default());
+    assert_eq!(second.collnet, BTreeSet::from(["SHARP".to_owned()]));
+}

@@ -4,15 +4,21 @@
 //! For each table that the queries need, a temporary view of the same name is laid over it, in which a missing column
 //! is NULL and a missing table has no rows. The file itself is never written to.
 
+use std::cell::Cell;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
+use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Statement};
 
 use super::queries::Query;
-use crate::ingest::sniff;
+use crate::ingest::{open, sniff};
 use crate::model::Ns;
-use crate::{Error, Result};
+use crate::text::shorten;
+use crate::{Error, Result, redact};
 
 /// A table of the export as the queries see it.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +56,7 @@ pub const TABLES: &[Table] = &[
             "globalPid",
             "demangledName",
             "shortName",
+            "graphNodeId",
         ],
     ),
     table(
@@ -64,6 +71,9 @@ pub const TABLES: &[Table] = &[
             "globalPid",
             "bytes",
             "copyKind",
+            "srcDeviceId",
+            "dstDeviceId",
+            "graphNodeId",
         ],
     ),
     table(
@@ -77,13 +87,14 @@ pub const TABLES: &[Table] = &[
             "correlationId",
             "globalPid",
             "bytes",
+            "graphNodeId",
         ],
     ),
     table(
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
         &["start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"],
     ),
-    table("CUPTI_ACTIVITY_KIND_RUNTIME", &["start", "correlationId", "globalTid"]),
+    table("CUPTI_ACTIVITY_KIND_RUNTIME", &["start", "correlationId", "globalTid", "nameId"]),
     table(
         "NVTX_EVENTS",
         &[
@@ -131,12 +142,63 @@ const MARKS: &[&str] = &[
     "NVTX_EVENTS",
 ];
 
+/// Bytes of the smallest row: its place in the page, its length, its number, and a header for one column.
+const SMALLEST_ROW: u64 = 6;
+/// Steps of SQLite's machine that a query may take for each byte of the file, and at least. A row of some 40 bytes takes
+/// about 30 of them.
+const STEPS_PER_BYTE: u64 = 64;
+const LEAST_STEPS: u64 = 1 << 20;
+/// Steps after which SQLite asks whether it may go on.
+const STEPS_AT_ONCE: u64 = 1024;
+/// How often the bytes of the file may be handed out as text: several queries read one table, and rows share strings.
+const TEXT_PER_BYTE: u64 = 64;
+/// Columns that hold text or bytes of any length.
+const TEXT_COLUMNS: &[&str] = &["text", "value", "name", "uuid", "jsonText", "binaryData"];
+/// Bytes of pages that SQLite keeps of one report.
+const CACHE: u64 = 8 << 20;
+/// Bytes that all open reports together may use for sorting, beside what each thread needs for the pages of a few.
+const MOST_MEMORY: u64 = 512 << 20;
+/// Bytes of a text that are read; the longest of use, a whole environment, is shorter.
+const LONGEST_TEXT: usize = 1 << 20;
+/// Characters of a text that is shown as it stands: a host, a model, a note of the profiler.
+const LONGEST_SHOWN: usize = 2000;
+const EXPORT_AGAIN: &str =
+    "export the report again: nsys export --type sqlite --force-overwrite true REPORT.nsys-rep";
+
 /// An open report.
+///
+/// A file can claim more rows than it holds: pages that name one child many times are a few kB that never end. What is
+/// read is therefore bounded by the size of the file.
 #[derive(Debug)]
 pub struct Db {
     connection: Connection,
     path: std::path::PathBuf,
     size: u64,
+    /// Size and time of the last change of the file when it was opened.
+    state: Option<(u64, SystemTime)>,
+    /// Steps that the query that runs may still take.
+    steps_left: Arc<AtomicU64>,
+    /// Bytes of text that may still be handed out.
+    text_left: Cell<u64>,
+}
+
+/// Why a query stopped.
+enum Stop {
+    Sql(rusqlite::Error),
+    /// It gave more than a file of this size can hold.
+    Endless,
+}
+
+impl From<rusqlite::Error> for Stop {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            // The handler stopped it, it filled the memory, or one value is longer than the file.
+            Some(ErrorCode::OperationInterrupted | ErrorCode::OutOfMemory | ErrorCode::TooBig) => {
+                Stop::Endless
+            }
+            _ => Stop::Sql(error),
+        }
+    }
 }
 
 impl Db {
@@ -146,20 +208,34 @@ impl Db {
     /// Not a readable, whole SQLite file, or no export of Nsight Systems.
     pub fn open(path: &Path) -> Result<Db> {
         let size = sniff::require_sqlite(path)?;
+        let state = state(path);
+        require_unlocked(path)?;
         // `immutable` takes no lock and needs no file beside the report: shared and read-only file systems work.
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_URI;
-        let connection =
-            Connection::open_with_flags(uri(path), flags).map_err(|e| sql_error(path, &e))?;
-        let db = Db { connection, path: path.to_owned(), size };
-        db.batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192;")?;
-        let present = db.tables()?;
-        if let Some(view) =
-            db.views()?.iter().find(|view| TABLES.iter().any(|table| table.is_called(view)))
+        let connection = Connection::open_with_flags(uri(path, "immutable=1"), flags)
+            .map_err(|e| sql_error(path, &e))?;
+        let mut db = Db {
+            connection,
+            path: path.to_owned(),
+            size,
+            state,
+            steps_left: Arc::default(),
+            text_left: Cell::new(size.saturating_mul(TEXT_PER_BYTE)),
+        };
+        db.bound().map_err(|e| sql_error(path, &e))?;
+        let memory = MOST_MEMORY + 4 * CACHE * rayon::current_num_threads() as u64;
+        db.batch(&format!(
+            "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{}; PRAGMA trusted_schema = OFF; PRAGMA hard_heap_limit = {memory};",
+            CACHE / 1024
+        ))?;
+        let Schema { tables: present, others } = db.schema()?;
+        if let Some((kind, name)) =
+            others.iter().find(|(_, name)| TABLES.iter().any(|table| table.is_called(name)))
         {
-            // A view can run without end, and an export has none.
-            return Err(Error::input(path, format!("holds a view in place of the table {view}, so it is no export of Nsight Systems"))
+            // Views and virtual tables can run without end, and an export has none.
+            return Err(Error::input(path, format!("holds a {kind} in place of the table {name}, so it is not an export of Nsight Systems"))
                 .with_hint("export the report: nsys export --type sqlite REPORT.nsys-rep"));
         }
         if !MARKS.iter().any(|mark| present.iter().any(|name| name.eq_ignore_ascii_case(mark))) {
@@ -169,8 +245,29 @@ impl Db {
             )
             .with_hint("export the report: nsys export --type sqlite REPORT.nsys-rep"));
         }
-        lay_views(&db.connection, &present).map_err(|e| sql_error(path, &e))?;
+        db.allow_steps();
+        lay_views(&db.connection, &present).map_err(|e| db.stopped(e.into()))?;
         Ok(db)
+    }
+
+    /// Has SQLite ask now and then whether it may go on, and refuse values that are longer than the file.
+    fn bound(&mut self) -> rusqlite::Result<()> {
+        self.allow_steps();
+        let left = Arc::clone(&self.steps_left);
+        let must_stop = move || {
+            let before = left.load(Ordering::Relaxed);
+            left.store(before.saturating_sub(STEPS_AT_ONCE), Ordering::Relaxed);
+            before < STEPS_AT_ONCE
+        };
+        self.connection.progress_handler(STEPS_AT_ONCE as i32, Some(must_stop))?;
+        let longest = i32::try_from(self.size).unwrap_or(i32::MAX).max(1 << 16);
+        self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, longest)?;
+        Ok(())
+    }
+
+    fn allow_steps(&self) {
+        let steps = self.size.saturating_mul(STEPS_PER_BYTE).max(LEAST_STEPS);
+        self.steps_left.store(steps, Ordering::Relaxed);
     }
 
     /// Size of the file in bytes.
@@ -186,47 +283,138 @@ impl Db {
     /// Hands every row of a query to `f`; returns how many there were.
     ///
     /// # Errors
-    /// The file is damaged.
+    /// The file is damaged, changes while it is read, or gives more rows or text than a file of its size can hold.
     pub fn each(
         &self,
         query: Query,
         parameters: impl rusqlite::Params,
         mut f: impl FnMut(&Row<'_>),
     ) -> Result<u64> {
-        let run = || -> rusqlite::Result<u64> {
+        self.allow_steps();
+        let most_rows = self.size / SMALLEST_ROW;
+        let run = || -> std::result::Result<u64, Stop> {
             let mut statement = self.connection.prepare_cached(query.sql)?;
+            let texts = text_columns(&statement);
             let mut rows = statement.query(parameters)?;
             let mut count = 0;
             while let Some(row) = rows.next()? {
                 count += 1;
+                if count > most_rows || !self.allow_text(row, &texts) {
+                    return Err(Stop::Endless);
+                }
                 f(row);
             }
             Ok(count)
         };
         // `run` is called once; it is a closure only so that `?` has one error type.
-        run().map_err(|e| sql_error(&self.path, &e))
+        let count = run().map_err(|stop| self.stopped(stop))?;
+        // Looking up a single row is part of going over many, after which the file is looked at.
+        if count > 1 {
+            self.require_unchanged()?;
+        }
+        Ok(count)
+    }
+
+    /// False if the texts of a row are more than the file can hold together with those before.
+    fn allow_text(&self, row: &Row<'_>, columns: &[usize]) -> bool {
+        let bytes: usize = columns.iter().filter_map(|&at| bytes(row, at)).map(<[u8]>::len).sum();
+        let left = self.text_left.get().checked_sub(bytes as u64);
+        self.text_left.set(left.unwrap_or(0));
+        left.is_some()
+    }
+
+    /// A file that grows or changes gives rows that never stood in it together.
+    fn require_unchanged(&self) -> Result<()> {
+        if state(&self.path) == self.state {
+            return Ok(());
+        }
+        Err(Error::input(&self.path, "was changed while it was read")
+            .with_hint("wait for the program that writes it, then run this again"))
+    }
+
+    fn stopped(&self, stop: Stop) -> Error {
+        // A file that changes under the reader looks damaged; that it changes is the reason.
+        if let Err(changed) = self.require_unchanged() {
+            return changed;
+        }
+        match stop {
+            Stop::Sql(error) => sql_error(&self.path, &error),
+            Stop::Endless => Error::input(
+                &self.path,
+                format!("is damaged: it claims more rows than its {} bytes can hold", self.size),
+            )
+            .with_hint(EXPORT_AGAIN),
+        }
     }
 
     fn batch(&self, sql: &str) -> Result<()> {
-        self.connection.execute_batch(sql).map_err(|e| sql_error(&self.path, &e))
+        self.connection.execute_batch(sql).map_err(|e| self.stopped(e.into()))
     }
 
-    fn tables(&self) -> Result<Vec<String>> {
-        self.schema("table")
-    }
-
-    fn views(&self) -> Result<Vec<String>> {
-        self.schema("view")
-    }
-
-    fn schema(&self, kind: &str) -> Result<Vec<String>> {
-        let read = || -> rusqlite::Result<Vec<String>> {
-            let mut statement = self
-                .connection
-                .prepare("SELECT name FROM main.sqlite_master WHERE type = ?1 ORDER BY name")?;
-            statement.query_map([kind], |row| row.get(0))?.collect()
+    fn schema(&self) -> Result<Schema> {
+        let read = || -> rusqlite::Result<Schema> {
+            let mut schema = Schema::default();
+            let mut statement = self.connection.prepare(
+                "SELECT type, name, rootpage FROM main.sqlite_master WHERE type IN ('table', 'view') ORDER BY name",
+            )?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
+                match (kind.as_str(), row.get::<_, Option<i64>>(2)?) {
+                    ("table", Some(1..)) => schema.tables.push(name),
+                    ("table", _) => schema.others.push(("virtual table", name)),
+                    _ => schema.others.push(("view", name)),
+                }
+            }
+            Ok(schema)
         };
-        read().map_err(|e| sql_error(&self.path, &e))
+        self.allow_steps();
+        read().map_err(|e| self.stopped(e.into()))
+    }
+}
+
+/// What a database says that it holds.
+#[derive(Default)]
+struct Schema {
+    /// Tables whose rows are in the file.
+    tables: Vec<String>,
+    /// What has rows that SQLite computes, with what it is.
+    others: Vec<(&'static str, String)>,
+}
+
+fn text_columns(statement: &Statement<'_>) -> Vec<usize> {
+    let names = statement.column_names().into_iter().enumerate();
+    names.filter(|(_, name)| TEXT_COLUMNS.contains(name)).map(|(at, _)| at).collect()
+}
+
+fn state(path: &Path) -> Option<(u64, SystemTime)> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.len(), metadata.modified().ok()?))
+}
+
+/// Refuses a database into which a transaction is being written, whose journal may be in memory: half of it is there.
+/// Where locks cannot be taken (read-only folders, some shared file systems), nothing is refused.
+fn require_unlocked(path: &Path) -> Result<()> {
+    // In write-ahead mode taking a lock makes files beside the database, and changes are in a file of their own.
+    let writes_ahead =
+        open::head(path, 20)?.get(18..20).is_some_and(|versions| versions.contains(&2));
+    if writes_ahead {
+        return Ok(());
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    let lock = || -> rusqlite::Result<()> {
+        let connection = Connection::open_with_flags(uri(path, "mode=ro"), flags)?;
+        connection.busy_timeout(Duration::ZERO)?;
+        connection.pragma_query(None, "schema_version", |_| Ok(()))
+    };
+    match lock().map_err(|error| error.sqlite_error_code()) {
+        Err(Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)) => {
+            Err(Error::input(path, "is locked: another program is writing to it")
+                .with_hint("wait for the program that writes it, then run this again"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -285,7 +473,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-fn uri(path: &Path) -> String {
+fn uri(path: &Path, parameters: &str) -> String {
     use std::fmt::Write;
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut uri = String::from("file:");
@@ -297,18 +485,17 @@ fn uri(path: &Path) -> String {
             let _ = write!(uri, "%{byte:02X}");
         }
     }
-    uri.push_str("?immutable=1");
+    uri.push('?');
+    uri.push_str(parameters);
     uri
 }
 
 fn sql_error(path: &Path, error: &rusqlite::Error) -> Error {
-    let hint =
-        "export the report again: nsys export --type sqlite --force-overwrite true REPORT.nsys-rep";
     match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
-            Error::input(path, format!("is damaged ({error})")).with_hint(hint)
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            Error::input(path, format!("is damaged ({error})")).with_hint(EXPORT_AGAIN)
         }
-        _ => Error::input(path, format!("cannot be read ({error})")).with_hint(hint),
+        _ => Error::input(path, format!("cannot be read ({error})")).with_hint(EXPORT_AGAIN),
     }
 }
 
@@ -337,12 +524,19 @@ pub fn is_time(ns: Ns) -> bool {
     -FARTHEST < ns && ns < FARTHEST
 }
 
-/// Column `at` as text, with what is no UTF-8 replaced; `None` for NULL and blobs.
+/// Column `at` as text, with what is no UTF-8 replaced, at most 1 MiB of it; `None` for NULL and blobs.
 pub fn text<'r>(row: &'r Row<'_>, at: usize) -> Option<std::borrow::Cow<'r, str>> {
     match row.get_ref(at) {
-        Ok(ValueRef::Text(text)) => Some(String::from_utf8_lossy(text)),
+        Ok(ValueRef::Text(text)) => {
+            Some(String::from_utf8_lossy(&text[..text.len().min(LONGEST_TEXT)]))
+        }
         _ => None,
     }
+}
+
+/// Column `at` as text that may be shown: see [`redact::text`], and not longer than anyone reads.
+pub fn shown(row: &Row<'_>, at: usize) -> Option<String> {
+    text(row, at).map(|text| redact::text(&shorten(&text, LONGEST_SHOWN)).into_owned())
 }
 
 /// Column `at` as bytes, whether stored as blob or text; `None` for NULL and numbers.

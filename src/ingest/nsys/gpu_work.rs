@@ -1,25 +1,19 @@
-//! GPU work of a report, gathered by (process, device) in columns while the tables are scanned once.
+//! GPU work of a report by (process, device), while the tables are scanned once. What is kept of a row is up to a
+//! [`Sink`]: all of it in columns ([`DeviceWork`]), or counts (`contents`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::Row;
 
 use super::db::{Db, int, time};
+use super::ids::process_of;
 use super::launches::{Launch, LaunchTable};
 use super::queries::{self, Query};
+use super::ranges::CallIndex;
+use super::stream_order::cut_overruns;
 use crate::Result;
 use crate::model::op::{NO_CALL, NO_LAUNCH};
 use crate::model::{Class, NameId, Ns, Ops};
-
-/// The process part of a `globalPid` or `globalTid`: hardware, virtual machine and process id, as unsigned.
-pub fn process_of(global: i64) -> u64 {
-    (global as u64) >> 24
-}
-
-/// The operating-system process id in a process key.
-pub fn pid_of(process: u64) -> u32 {
-    (process & 0xff_ffff) as u32
-}
 
 /// Where an operation ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,25 +43,84 @@ pub struct DeviceWork {
     bytes: Vec<u64>,
     correlation: Vec<i64>,
     streams: HashMap<(i64, i64), u32>,
+    /// Streams under whose number operations of CUDA graphs are recorded.
+    graph_streams: HashSet<u32>,
     last_stream: Option<((i64, i64), u32)>,
 }
 
 /// What is known of an operation before names are resolved: packed, since there may be tens of millions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
+    /// A kernel, by its place among the distinct kernels.
     Kernel(u32),
+    /// Anything else.
     Other(Class),
 }
+
+/// One row of GPU work.
+#[derive(Debug, Clone, Copy)]
+pub struct GpuRow {
+    /// Start on the GPU.
+    pub start: Ns,
+    /// End, never before the start.
+    pub end: Ns,
+    /// What it is.
+    pub kind: Kind,
+    /// Context and stream.
+    pub stream: (i64, i64),
+    /// Bytes of a copy or memset.
+    pub bytes: u64,
+    /// Joins it to its launch, inside its process; 0 if unknown.
+    pub correlation: i64,
+    /// True if it is recorded as part of a CUDA graph.
+    pub in_graph: bool,
+}
+
+/// What is kept of the rows of one device.
+pub trait Sink: Default {
+    /// Takes one row.
+    fn push(&mut self, row: &GpuRow);
+    /// True if kernels or graphs ran here; a device that was only copied to is not a rank.
+    fn runs_kernels(&self) -> bool;
+}
+
+/// What a row says beyond when and where it ran.
+#[derive(Debug, Clone, Copy)]
+struct What {
+    kind: Kind,
+    /// Bytes of a copy or memset, 0 for kernels.
+    bytes: u64,
+    /// True if it is recorded as part of a CUDA graph.
+    in_graph: bool,
+}
+
+/// The tables of GPU work, in the order of the counts by table.
+pub const WORK_TABLES: [&str; 4] = [
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+];
+const KERNELS: usize = 0;
+const COPIES: usize = 1;
+const MEMSETS: usize = 2;
+const GRAPHS: usize = 3;
 
 /// Rows that were left out or corrected, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Oddities {
     /// Operations that start before the capture.
     pub before_capture: u64,
-    /// Operations whose end is before their start: taken as zero length.
-    pub negative: u64,
-    /// Rows without a start or an end, or with one that cannot be a time.
-    pub without_time: u64,
+    /// Operations whose end is before their start, by table: taken as zero length.
+    pub negative: [u64; 4],
+    /// Rows without a start or an end, or with one that cannot be a time, by table: left out.
+    pub without_time: [u64; 4],
+    /// Rows whose start and end are both zero, since their times were lost, by table: left out.
+    pub zero_time: [u64; 4],
+    /// Operations that ran far over the next one of their stream, by table: cut there.
+    pub overrun: [u64; 4],
+    /// Kernels whose name the report lacks: of unknown class.
+    pub unnamed: u64,
     /// Operations whose launch is not in the capture.
     pub without_launch: u64,
     /// Graph rows left out because their kernels are there one by one.
@@ -76,9 +129,9 @@ pub struct Oddities {
 
 /// All GPU work of a report.
 #[derive(Debug, Default)]
-pub struct GpuWork {
+pub struct GpuWork<S> {
     /// By process and device.
-    pub devices: HashMap<DeviceKey, DeviceWork>,
+    pub devices: HashMap<DeviceKey, S>,
     /// The distinct kernels.
     pub kernel_names: Vec<KernelNames>,
     /// What was left out or corrected.
@@ -87,126 +140,164 @@ pub struct GpuWork {
     pub rows: [u64; 4],
 }
 
-impl GpuWork {
+impl<S: Sink> GpuWork<S> {
     /// Reads kernels, copies, memsets and graph rows that start at or after `zero`, the beginning of the capture.
     ///
     /// # Errors
     /// The report is damaged.
-    pub fn read(db: &Db, zero: Ns) -> Result<GpuWork> {
-        let mut work = GpuWork::default();
+    pub fn read(db: &Db, zero: Ns) -> Result<GpuWork<S>> {
+        let mut work = GpuWork {
+            devices: HashMap::new(),
+            kernel_names: Vec::new(),
+            oddities: Oddities::default(),
+            rows: [0; 4],
+        };
+        // Graph rows count only where the trace does not have the graph's kernels and copies one by one.
+        let mut graphs: Vec<(DeviceKey, GpuRow)> = Vec::new();
+        let graph = |_: &Row<'_>| What {
+            kind: Kind::Other(Class::Unclassified),
+            bytes: 0,
+            in_graph: false,
+        };
+        work.rows[GRAPHS] =
+            work.scan(db, (queries::GRAPHS, GRAPHS), zero, graph, |_, key, row| {
+                graphs.push((key, row));
+            })?;
+        let launched: HashSet<(u64, i64)> = graphs
+            .iter()
+            .map(|(key, row)| (key.process, row.correlation))
+            .filter(|(_, id)| *id != 0)
+            .collect();
+        let mut detailed: HashSet<(u64, i64)> = HashSet::new();
+        let mut keep = |devices: &mut Devices<S>, key: DeviceKey, row: GpuRow| {
+            let launch = (key.process, row.correlation);
+            if !launched.is_empty() && launched.contains(&launch) {
+                detailed.insert(launch);
+            }
+            devices.at(key).push(&row);
+        };
         let mut name_index: HashMap<KernelNames, u32> = HashMap::new();
         let mut kernel_names = Vec::new();
-        work.rows[0] = work.scan(db, queries::KERNELS, zero, |row| {
+        let kernel = |row: &Row<'_>| {
             let names = KernelNames { short: int(row, 7), demangled: int(row, 8) };
             let id = *name_index.entry(names).or_insert_with(|| {
                 kernel_names.push(names);
                 (kernel_names.len() - 1) as u32
             });
-            (Kind::Kernel(id), 0)
-        })?;
+            What { kind: Kind::Kernel(id), bytes: 0, in_graph: is_graph_node(row, 9) }
+        };
+        work.rows[KERNELS] = work.scan(db, (queries::KERNELS, KERNELS), zero, kernel, &mut keep)?;
         work.kernel_names = kernel_names;
-        work.rows[1] = work.scan(db, queries::COPIES, zero, |row| {
-            (Kind::Other(copy_class(int(row, 7))), size(row, 8))
-        })?;
-        work.rows[2] = work
-            .scan(db, queries::MEMSETS, zero, |row| (Kind::Other(Class::Memset), size(row, 7)))?;
-        work.read_graphs(db, zero)?;
+        let copy = |row: &Row<'_>| What {
+            kind: Kind::Other(copy_class(int(row, 7), int(row, 9), int(row, 10))),
+            bytes: size(row, 8),
+            in_graph: is_graph_node(row, 11),
+        };
+        work.rows[COPIES] = work.scan(db, (queries::COPIES, COPIES), zero, copy, &mut keep)?;
+        let memset = |row: &Row<'_>| What {
+            kind: Kind::Other(Class::Memset),
+            bytes: size(row, 7),
+            in_graph: is_graph_node(row, 8),
+        };
+        work.rows[MEMSETS] = work.scan(db, (queries::MEMSETS, MEMSETS), zero, memset, &mut keep)?;
+        for (key, row) in graphs {
+            if detailed.contains(&(key.process, row.correlation)) {
+                work.oddities.graphs_with_kernels += 1;
+            } else {
+                work.devices.entry(key).or_default().push(&row);
+            }
+        }
         Ok(work)
     }
 
-    /// Graph rows count only where the trace does not have the graph's kernels and copies one by one.
-    fn read_graphs(&mut self, db: &Db, zero: Ns) -> Result<()> {
-        let mut graphs = GpuWork::default();
-        self.rows[3] =
-            graphs.scan(db, queries::GRAPHS, zero, |_| (Kind::Other(Class::Graph), 0))?;
-        self.oddities.add(graphs.oddities);
-        if graphs.devices.is_empty() {
-            return Ok(());
-        }
-        let mut detailed: HashMap<u64, std::collections::HashSet<i64>> = HashMap::new();
-        for (key, work) in &self.devices {
-            detailed
-                .entry(key.process)
-                .or_default()
-                .extend(work.correlation.iter().copied().filter(|&c| c != 0));
-        }
-        for (key, rows) in graphs.devices {
-            let seen = detailed.get(&key.process);
-            let target = self.devices.entry(key).or_default();
-            let mut contexts: Vec<(&(i64, i64), &u32)> = rows.streams.iter().collect();
-            contexts.sort_unstable_by_key(|(_, index)| **index);
-            for i in 0..rows.start.len() {
-                if seen.is_some_and(|s| s.contains(&rows.correlation[i])) {
-                    self.oddities.graphs_with_kernels += 1;
-                    continue;
-                }
-                let stream = contexts.get(rows.stream[i] as usize).map_or((0, 0), |(key, _)| **key);
-                target.push(
-                    rows.start[i],
-                    rows.end[i],
-                    rows.kind[i],
-                    stream,
-                    0,
-                    rows.correlation[i],
-                );
-            }
-        }
-        self.devices.retain(|_, work| !work.start.is_empty());
-        Ok(())
+    /// Devices that are ranks, in order: those that ran kernels, or, in a report without any, those that copied.
+    pub fn ranked(&self) -> Vec<DeviceKey> {
+        let any = self.devices.values().any(S::runs_kernels);
+        let is_rank =
+            |(key, device): (&DeviceKey, &S)| (!any || device.runs_kernels()).then_some(*key);
+        let mut ranked: Vec<DeviceKey> = self.devices.iter().filter_map(is_rank).collect();
+        ranked.sort_unstable();
+        ranked
     }
 
     /// Reads one table whose first seven columns are start, end, device, context, stream, correlation, process.
+    /// `table` is its place among [`WORK_TABLES`].
     fn scan(
         &mut self,
         db: &Db,
-        query: Query,
+        (query, table): (Query, usize),
         zero: Ns,
-        mut rest: impl FnMut(&Row<'_>) -> (Kind, u64),
+        mut rest: impl FnMut(&Row<'_>) -> What,
+        mut keep: impl FnMut(&mut Devices<S>, DeviceKey, GpuRow),
     ) -> Result<u64> {
         let mut odd = Oddities::default();
-        let mut last: Option<(DeviceKey, DeviceWork)> = None;
-        let devices = &mut self.devices;
+        let mut devices = Devices { all: &mut self.devices, current: None };
         let rows = db.each(query, [], |row| {
             let (Some(start), Some(end)) = (time(row, 0), time(row, 1)) else {
-                odd.without_time += 1;
+                odd.without_time[table] += 1;
                 return;
             };
+            if is_lost_time(start, end, zero) {
+                odd.zero_time[table] += 1;
+                return;
+            }
             if start < zero {
                 odd.before_capture += 1;
                 return;
             }
-            odd.negative += u64::from(end < start);
+            odd.negative[table] += u64::from(end < start);
             let key = DeviceKey {
                 process: process_of(int(row, 6).unwrap_or(0)),
                 device: int(row, 2).unwrap_or(0),
             };
-            let (kind, bytes) = rest(row);
-            // Rows of one device come in long runs: the current one is kept at hand.
-            let work = match &mut last {
-                Some((current, work)) if *current == key => work,
-                _ => {
-                    if let Some((previous, work)) = last.take() {
-                        devices.insert(previous, work);
-                    }
-                    &mut last.insert((key, devices.remove(&key).unwrap_or_default())).1
-                }
-            };
+            let What { kind, bytes, in_graph } = rest(row);
             let stream = (int(row, 3).unwrap_or(0), int(row, 4).unwrap_or(0));
-            work.push(start, end.max(start), kind, stream, bytes, int(row, 5).unwrap_or(0));
+            let correlation = int(row, 5).unwrap_or(0);
+            keep(
+                &mut devices,
+                key,
+                GpuRow { start, end: end.max(start), kind, stream, bytes, correlation, in_graph },
+            );
         })?;
-        if let Some((key, work)) = last {
-            devices.insert(key, work);
-        }
+        devices.put_back();
         self.oddities.add(odd);
         Ok(rows)
     }
 }
 
+/// The devices while a table is read: rows of one device come in long runs, so the current one is kept at hand.
+struct Devices<'a, S> {
+    all: &'a mut HashMap<DeviceKey, S>,
+    current: Option<(DeviceKey, S)>,
+}
+
+impl<S: Sink> Devices<'_, S> {
+    fn at(&mut self, key: DeviceKey) -> &mut S {
+        if self.current.as_ref().is_none_or(|(current, _)| *current != key) {
+            self.put_back();
+        }
+        let all = &mut self.all;
+        &mut self.current.get_or_insert_with(|| (key, all.remove(&key).unwrap_or_default())).1
+    }
+
+    fn put_back(&mut self) {
+        if let Some((key, device)) = self.current.take() {
+            self.all.insert(key, device);
+        }
+    }
+}
+
 impl Oddities {
     fn add(&mut self, other: Oddities) {
+        let add = |to: &mut [u64; 4], from: [u64; 4]| {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to += from)
+        };
         self.before_capture += other.before_capture;
-        self.negative += other.negative;
-        self.without_time += other.without_time;
+        add(&mut self.negative, other.negative);
+        add(&mut self.without_time, other.without_time);
+        add(&mut self.zero_time, other.zero_time);
+        add(&mut self.overrun, other.overrun);
+        self.unnamed += other.unnamed;
         self.without_launch += other.without_launch;
         self.graphs_with_kernels += other.graphs_with_kernels;
     }
@@ -216,62 +307,72 @@ fn size(row: &Row<'_>, at: usize) -> u64 {
     int(row, at).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
 }
 
-/// `ENUM_CUDA_MEMCPY_OPER` to class.
-fn copy_class(kind: Option<i64>) -> Class {
+/// True for the number of a graph's node; 0 stands for none.
+fn is_graph_node(row: &Row<'_>, at: usize) -> bool {
+    int(row, at).is_some_and(|node| node != 0)
+}
+
+/// True if the profiler lost both times and wrote zeros: in the report's own time, or on the clock that it normalised to.
+pub fn is_lost_time(start: Ns, end: Ns, zero: Ns) -> bool {
+    start == end && (start == 0 || start == zero)
+}
+
+/// `ENUM_CUDA_MEMCPY_OPER` and the devices that a copy reads and writes, to class.
+fn copy_class(kind: Option<i64>, source: Option<i64>, destination: Option<i64>) -> Class {
+    let across = source.zip(destination).is_some_and(|(from, to)| from != to);
     match kind {
         Some(1) => Class::Htod,
         Some(2) => Class::Dtoh,
+        Some(8) if across => Class::Ptop,
         Some(8) => Class::Dtod,
         Some(10) => Class::Ptop,
         _ => Class::OtherCopy,
     }
 }
 
-impl DeviceWork {
-    fn push(
-        &mut self,
-        start: Ns,
-        end: Ns,
-        kind: Kind,
-        stream: (i64, i64),
-        bytes: u64,
-        correlation: i64,
-    ) {
+impl Sink for DeviceWork {
+    fn push(&mut self, row: &GpuRow) {
         // Operations of one stream come in runs.
         let stream = match self.last_stream {
-            Some((key, index)) if key == stream => index,
+            Some((key, index)) if key == row.stream => index,
             _ => {
                 let next = self.streams.len() as u32;
-                let index = *self.streams.entry(stream).or_insert(next);
-                self.last_stream = Some((stream, index));
+                let index = *self.streams.entry(row.stream).or_insert(next);
+                self.last_stream = Some((row.stream, index));
                 index
             }
         };
-        self.start.push(start);
-        self.end.push(end);
-        self.kind.push(kind);
+        self.start.push(row.start);
+        self.end.push(row.end);
+        if row.in_graph {
+            self.graph_streams.insert(stream);
+        }
+        self.kind.push(row.kind);
         self.stream.push(stream);
-        self.bytes.push(bytes);
-        self.correlation.push(correlation);
+        self.bytes.push(row.bytes);
+        self.correlation.push(row.correlation);
     }
 
+    fn runs_kernels(&self) -> bool {
+        self.kind
+            .iter()
+            .any(|kind| matches!(kind, Kind::Kernel(_) | Kind::Other(Class::Unclassified)))
+    }
+}
+
+impl DeviceWork {
     /// The correlation ids of all operations, 0 where unknown.
     pub fn correlations(&self) -> &[i64] {
         &self.correlation
     }
 
-    /// True if kernels or graphs ran here; a device that was only copied to is no rank.
-    pub fn runs_kernels(&self) -> bool {
-        self.kind.iter().any(|kind| matches!(kind, Kind::Kernel(_) | Kind::Other(Class::Graph)))
-    }
-
     /// The finished columns in the order of [`Ops`], with names and launches resolved.
-    /// `kernel` gives name and class of a distinct kernel; `call_at` the NCCL call that was open on the launching thread.
+    /// `kernel` gives name and class of a distinct kernel, `calls` the NCCL calls of the process.
     pub fn finish(
         mut self,
         launches: &LaunchTable,
         kernel: impl Fn(u32) -> (NameId, Class),
-        call_at: impl Fn(Launch) -> Option<u32>,
+        calls: &CallIndex,
         odd: &mut Oddities,
     ) -> Ops {
         let streams = self.stream_order();
@@ -279,26 +380,28 @@ impl DeviceWork {
         let mut ops =
             Ops { name: Vec::with_capacity(n), class: Vec::with_capacity(n), ..Ops::default() };
         ops.launch.reserve(n);
+        ops.thread.reserve(n);
         ops.call.reserve(n);
         for i in 0..n {
             let (name, mut class) = match self.kind[i] {
-                Kind::Kernel(id) => kernel(id),
+                Kind::Kernel(id) => {
+                    let (name, class) = kernel(id);
+                    odd.unnamed += u64::from(class == Class::Unclassified);
+                    (name, class)
+                }
                 Kind::Other(class) => (NameId::NONE, class),
             };
             let launch = launches.get(self.correlation[i]);
             odd.without_launch += u64::from(launch.is_none());
-            let is_copy = matches!(
-                class,
-                Class::Htod | Class::Dtoh | Class::Dtod | Class::Ptop | Class::OtherCopy
-            );
-            let call = launch.filter(|_| is_copy || class == Class::Comm).and_then(&call_at);
-            // A copy that a collective library launched is how a copy-engine collective moves its data.
-            if is_copy && call.is_some() {
+            let call = launch.and_then(|launch| call_of(class, launch, calls));
+            // A copy that an operation launched is how a copy-engine collective moves its data.
+            if class == Class::Dtod && call.is_some() {
                 class = Class::Comm;
             }
             ops.name.push(name);
             ops.class.push(class);
             ops.launch.push(launch.map_or(NO_LAUNCH, |l| l.start));
+            ops.thread.push(launch.map_or(0, |l| (l.thread & 0xff_ffff) as u32));
             ops.call.push(call.unwrap_or(NO_CALL));
             self.stream[i] = streams[self.stream[i] as usize];
         }
@@ -307,6 +410,18 @@ impl DeviceWork {
         ops.stream = self.stream;
         ops.bytes = self.bytes;
         sort(&mut ops);
+        let graph_streams: HashSet<u32> = self
+            .graph_streams
+            .iter()
+            .filter_map(|&index| streams.get(index as usize).copied())
+            .collect();
+        let cut = cut_overruns(&mut ops, |stream| graph_streams.contains(&stream));
+        for &i in &cut {
+            odd.overrun[table_of(&ops, i)] += 1;
+        }
+        if !cut.is_empty() {
+            sort(&mut ops);
+        }
         ops
     }
 
@@ -320,6 +435,27 @@ impl DeviceWork {
             order[index as usize] = rank as u32;
         }
         order
+    }
+}
+
+/// The NCCL call that launched an operation: for copies only calls that move data, since the set-up of a communicator
+/// copies its own structures.
+fn call_of(class: Class, launch: Launch, calls: &CallIndex) -> Option<u32> {
+    let wanted = match class {
+        Class::Comm => true,
+        Class::Dtod | Class::Ptop => calls.in_operation(launch.thread, launch.start),
+        _ => false,
+    };
+    calls.open_at(launch.thread, launch.start).filter(|_| wanted)
+}
+
+/// The place among [`WORK_TABLES`] of the table that an operation comes from.
+fn table_of(ops: &Ops, i: usize) -> usize {
+    match ops.class[i] {
+        Class::Memset => MEMSETS,
+        _ if ops.name[i] != NameId::NONE => KERNELS,
+        Class::Unclassified => GRAPHS,
+        _ => COPIES,
     }
 }
 
@@ -344,5 +480,6 @@ fn sort(ops: &mut Ops) {
     permute(&mut ops.stream, &order);
     permute(&mut ops.bytes, &order);
     permute(&mut ops.launch, &order);
+    permute(&mut ops.thread, &order);
     permute(&mut ops.call, &order);
 }

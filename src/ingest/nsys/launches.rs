@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::db::{Db, int, time};
-use super::gpu_work::process_of;
+use super::ids::process_of;
 use super::queries;
 use crate::Result;
 use crate::model::Ns;

@@ -2,18 +2,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::db::{Db, int, is_time, text, time};
-use super::gpu_work::process_of;
+use super::db::{Db, int, is_time, shown, text, time};
+use super::ids::process_of;
 use super::queries;
 use crate::Result;
-use crate::ingest::settings;
 use crate::model::Ns;
+use crate::redact;
 
 /// Variables that hold the rank of the launched process, in order of trust.
 pub const RANK_VARIABLES: [&str; 5] =
     ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 const SIZE_VARIABLES: [&str; 4] =
     ["WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
+
+/// NCCL and CUDA settings that are kept.
+const MOST_SETTINGS: usize = 500;
 
 /// Facts about one report.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -85,8 +88,12 @@ impl Metadata {
         db.each(queries::EXPORT, [], |row| {
             let (Some(name), Some(value)) = (text(row, 0), text(row, 1)) else { return };
             match &*name {
-                "EXPORT_PRODUCT_VERSION" => meta.nsys_version = Some(value.into_owned()),
-                "EXPORT_SCHEMA_VERSION" => meta.schema_version = Some(value.into_owned()),
+                "EXPORT_PRODUCT_VERSION" => {
+                    meta.nsys_version = Some(redact::owned(value.into_owned()))
+                }
+                "EXPORT_SCHEMA_VERSION" => {
+                    meta.schema_version = Some(redact::owned(value.into_owned()))
+                }
                 "EXPORT_PARAM_TIME_NORMALIZE" => {
                     normalized = value.eq_ignore_ascii_case("true") || value == "1"
                 }
@@ -125,9 +132,7 @@ impl Metadata {
                 meta.mpi_ranks.insert(process_of(thread), rank);
             }
         })?;
-        db.each(queries::DIAGNOSTICS, [], |row| {
-            meta.errors.extend(text(row, 0).map(|t| t.into_owned()))
-        })?;
+        db.each(queries::DIAGNOSTICS, [], |row| meta.errors.extend(shown(row, 0)))?;
         Ok(meta)
     }
 
@@ -137,7 +142,7 @@ impl Metadata {
         let mut keep = |name: &str, value: &str| {
             let wanted = RANK_VARIABLES.contains(&name)
                 || SIZE_VARIABLES.contains(&name)
-                || settings::is_setting(name);
+                || redact::is_setting(name);
             if wanted {
                 variables.entry(name.to_owned()).or_insert_with(|| value.to_owned());
             }
@@ -150,7 +155,7 @@ impl Metadata {
                     keep(variable.trim(), value.trim().trim_matches('"'));
                 }
             } else if name.ends_with("CUDA_GRAPH_TRACE_OPTIONS:MODE") {
-                graph_mode = Some(value.into_owned());
+                graph_mode = shown(row, 1);
             } else if name.ends_with(":COLLECT_NVTX_TRACE") {
                 nvtx_traced = Some(value.eq_ignore_ascii_case("true"));
             } else if name == "NVTX_OPTIONS:NVTX_DOMAIN_FILTER_STRING" {
@@ -159,7 +164,7 @@ impl Metadata {
         })?;
         let mut hostname = None;
         db.each(queries::SYSTEM, [], |row| match (text(row, 0), text(row, 1)) {
-            (Some(name), Some(value)) if name == "Hostname" => hostname = Some(value.into_owned()),
+            (Some(name), Some(_)) if name == "Hostname" => hostname = shown(row, 1),
             // `K=V;K=V`: a value may hold a semicolon, which at worst loses that variable.
             (Some(_), Some(value)) => value
                 .split(';')
@@ -173,8 +178,12 @@ impl Metadata {
         self.world_size = SIZE_VARIABLES.into_iter().find_map(number);
         self.settings = variables
             .into_iter()
-            .filter_map(|(name, value)| settings::shown(&name, &value).map(|value| (name, value)))
+            .filter_map(|(name, value)| redact::setting(&name, &value).map(|value| (name, value)))
             .collect();
+        // The first by name: no environment has as many.
+        while self.settings.len() > MOST_SETTINGS {
+            self.settings.pop_last();
+        }
         self.cuda_graph_mode = graph_mode;
         self.nvtx_traced = nvtx_traced;
         self.nvtx_filtered = nvtx_filtered;
@@ -184,12 +193,11 @@ impl Metadata {
 
     fn read_devices(&mut self, db: &Db) -> Result<()> {
         db.each(queries::GPUS, [], |row| {
-            if let (Some(id), Some(model)) = (int(row, 0).or_else(|| int(row, 2)), text(row, 1)) {
+            if let (Some(id), Some(model)) = (int(row, 0).or_else(|| int(row, 2)), shown(row, 1)) {
                 // Zeros stand for a number that is not known.
-                let uuid = text(row, 3)
+                let uuid = shown(row, 3)
                     .filter(|uuid| uuid.chars().any(|c| c.is_ascii_hexdigit() && c != '0'));
-                let gpu =
-                    || Gpu { model: model.into_owned(), uuid: uuid.map(|uuid| uuid.into_owned()) };
+                let gpu = || Gpu { model, uuid };
                 self.gpus.entry(id).or_insert_with(gpu);
             }
         })?;
@@ -206,6 +214,16 @@ impl Metadata {
         let mut models = BTreeMap::new();
         self.gpus.values().for_each(|gpu| *models.entry(gpu.model.clone()).or_default() += 1);
         models
+    }
+
+    /// The machine's index of the GPU that a process knows under a CUDA ordinal; `None` where the report does not say.
+    pub fn gpu_index(&self, pid: u32, device: i64) -> Option<u32> {
+        u32::try_from(*self.devices.get(&(i64::from(pid), device))?).ok()
+    }
+
+    /// The machine's GPUs by their own numbers, as far as they are known.
+    pub fn gpu_uuids(&self) -> Vec<String> {
+        self.gpus.values().filter_map(|gpu| gpu.uuid.clone()).collect()
     }
 
     /// The GPU that a process knows under a CUDA ordinal; `None` where the report does not say. Where all GPUs are of one model, that

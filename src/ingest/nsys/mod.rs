@@ -6,35 +6,39 @@
 pub mod contents;
 pub mod db;
 pub mod gpu_work;
+pub mod ids;
 pub mod launches;
 pub mod metadata;
+pub mod no_work;
+pub mod notes;
 pub mod payload;
 pub mod queries;
 pub mod ranges;
-pub mod survey;
+pub mod stream_order;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use regex::Regex;
-
 use self::db::Db;
-use self::gpu_work::{DeviceKey, GpuWork, KernelNames, Oddities, pid_of};
+use self::gpu_work::{DeviceKey, DeviceWork, GpuWork, KernelNames, Oddities, WORK_TABLES};
+use self::ids::pid_of;
 use self::launches::LaunchTable;
 use self::metadata::Metadata;
+pub use self::ranges::StepTexts;
 use self::ranges::{CallIndex, Found, ProcessRanges, Wanted};
-use crate::classify::Classifier;
-use crate::model::{Class, NameId, Names, Ops, RankSource, RankTrace};
-use crate::report::{Capture, Input};
+use crate::Result;
+use crate::classify::{self, Classifier};
+use crate::model::input::{Capture, Input};
+use crate::model::{Class, NameId, Names, NcclCall, Ops, RankSource, RankTrace, Texts, UserRanges};
+use crate::units;
 use crate::warning::Warning;
-use crate::{Error, Result};
 
 /// What to look for while reading.
 #[derive(Debug)]
 pub struct Options<'a> {
     /// Texts of step ranges; `None` if steps are not ranges.
-    pub step: Option<&'a Regex>,
+    pub step: Option<StepTexts<'a>>,
     /// Which kernels are communication.
     pub classifier: &'a Classifier,
 }
@@ -70,8 +74,21 @@ pub struct NsysReport {
     pub candidates: Vec<Candidate>,
     /// What the reader has to know.
     pub warnings: Vec<Warning>,
-    /// True if there are NVTX ranges other than NCCL's own.
-    pub has_user_ranges: bool,
+    /// NVTX ranges other than NCCL's own.
+    pub user_ranges: u64,
+    /// Ranges of processes that ran no GPU work, in order of their process.
+    pub elsewhere: Vec<Elsewhere>,
+}
+
+/// Ranges of a process that ran no GPU work.
+#[derive(Debug, Clone)]
+pub struct Elsewhere {
+    /// Operating-system process id.
+    pub pid: u32,
+    /// The ranges.
+    pub ranges: Arc<UserRanges>,
+    /// Their texts.
+    pub texts: Arc<Texts>,
 }
 
 /// The file's name without its folder.
@@ -86,19 +103,12 @@ pub fn file_name(path: &Path) -> String {
 pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysReport> {
     let db = Db::open(path)?;
     let meta = Metadata::read(&db)?;
-    let mut work = GpuWork::read(&db, meta.zero)?;
-    let ranked = ranked_devices(&work);
+    let mut work = GpuWork::<DeviceWork>::read(&db, meta.zero)?;
+    let ranked = work.ranked();
     if ranked.is_empty() {
-        return Err(no_gpu_work(path, work.oddities.before_capture));
+        return Err(no_work::reason(&db, work.oddities.before_capture)?);
     }
-    let mut names = Names::default();
-    let strings: HashSet<i64> =
-        work.kernel_names.iter().flat_map(|k| [k.short, k.demangled]).flatten().collect();
-    let mut found =
-        ranges::read(&db, &Wanted { step: options.step, strings }, meta.zero, &mut names)?;
-    let (kernels, families) =
-        kernel_classes(&work.kernel_names, &found, &mut names, options.classifier);
-    let families = Arc::new(families);
+    let mut read = Ranges::read(&db, &meta, &work.kernel_names, options)?;
 
     let mut tables: HashMap<u64, LaunchTable> = HashMap::new();
     for process in ranked.iter().map(|key| key.process).collect::<HashSet<u64>>() {
@@ -111,106 +121,143 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
     }
     let api_rows = launches::read(&db, &mut tables)?;
 
-    let names = Arc::new(names);
-    let report = file_name(path);
+    let place = Place { input: index, report: file_name(path) };
     let mut odd = work.oddities;
     let mut candidates = Vec::with_capacity(ranked.len());
-    let no_ranges = ProcessRanges::default();
     for key in &ranked {
         let Some(device) = work.devices.remove(key) else { continue };
-        let ranges = found.processes.get(&key.process).unwrap_or(&no_ranges);
-        let calls = CallIndex::new(&ranges.nccl);
         let Some(table) = tables.get(&key.process) else { continue };
+        let calls = CallIndex::new(read.calls(key.process));
         let ops = device.finish(
             table,
-            |id| kernels.get(id as usize).copied().unwrap_or((NameId::NONE, Class::Compute)),
-            |launch| calls.open_at(launch.thread, launch.start),
+            |id| {
+                let unknown = (NameId::NONE, Class::Unclassified);
+                read.kernels.get(id as usize).copied().unwrap_or(unknown)
+            },
+            &calls,
             &mut odd,
         );
-        let names = (Arc::clone(&names), Arc::clone(&families));
-        candidates.push(candidate(*key, &meta, ranges, (index, &report), ops, names));
+        candidates.push(read.candidate(*key, &meta, &place, ops));
     }
-    let input = describe(&db, &meta, work.rows, &found, api_rows);
-    let warnings = warnings(&report, &meta, &odd, &found);
-    found.processes.clear();
-    Ok(NsysReport { input, candidates, warnings, has_user_ranges: found.user_ranges > 0 })
+    let input = describe(&db, &meta, work.rows, &read.found, api_rows);
+    let warnings = warnings(&place.report, &meta, &odd, &read.found);
+    let user_ranges = read.found.user_ranges;
+    Ok(NsysReport { input, candidates, warnings, user_ranges, elsewhere: read.elsewhere(&ranked) })
 }
 
-/// A trace of one device with what it says about its rank. `report` is its place among the inputs and its file name.
-fn candidate(
-    key: DeviceKey,
-    meta: &Metadata,
-    ranges: &ProcessRanges,
-    (input, report): (usize, &str),
-    ops: Ops,
-    (names, families): (Arc<Names>, Arc<HashMap<NameId, &'static str>>),
-) -> Candidate {
-    let pid = pid_of(key.process);
-    // With several devices in one process, an init payload says which device it speaks of.
-    let inits: Vec<_> = ranges
-        .inits
-        .iter()
-        .filter(|(_, device)| device.is_none_or(|d| d == key.device))
-        .map(|(init, _)| *init)
-        .collect();
-    let largest = inits.iter().max_by_key(|init| (init.n_ranks, std::cmp::Reverse(init.comm)));
-    let clues = RankClues {
-        mpi: meta.mpi_ranks.get(&key.process).copied(),
-        nccl: largest.map(|init| init.rank),
-        environment: meta.rank,
-        // No communicator has more ranks than the run.
-        world_size: meta.world_size.max(largest.map(|init| init.n_ranks)),
-    };
-    let (gpu, gpu_uuid) =
-        meta.gpu(pid, key.device).map_or((None, None), |gpu| (Some(gpu.model), gpu.uuid));
-    let trace = RankTrace {
-        rank: 0,
-        rank_source: RankSource::Order,
-        world_size: clues.world_size,
-        input,
-        report: report.to_owned(),
-        pid,
-        device: u32::try_from(key.device).unwrap_or(u32::MAX),
-        gpu,
-        gpu_uuid,
-        hostname: meta.hostname.clone(),
-        epoch_ns: meta.epoch_ns,
-        ops,
-        ranges: ranges.steps.clone(),
-        nccl: ranges.nccl.clone(),
-        gpu_operations: ranges.gpu_operations.clone(),
-        comm_inits: inits,
-        has_payloads: ranges
-            .nccl
+/// Where a report stands among the inputs, and its file name.
+struct Place {
+    input: usize,
+    report: String,
+}
+
+/// The ranges of a report, its names, and what its kernels are.
+struct Ranges {
+    found: Found,
+    /// The user's ranges by process: devices of a process share them.
+    user: HashMap<u64, Arc<UserRanges>>,
+    texts: Arc<Texts>,
+    names: Arc<Names>,
+    /// Name and class of each distinct kernel.
+    kernels: Vec<(NameId, Class)>,
+    families: Arc<HashMap<NameId, &'static str>>,
+    none: ProcessRanges,
+}
+
+impl Ranges {
+    fn read(
+        db: &Db,
+        meta: &Metadata,
+        kernels: &[KernelNames],
+        options: &Options<'_>,
+    ) -> Result<Ranges> {
+        let mut names = Names::default();
+        let strings = kernels.iter().flat_map(|k| [k.short, k.demangled]).flatten().collect();
+        let wanted = Wanted { step: options.step, strings };
+        let mut found = ranges::read(db, &wanted, meta.zero, &mut names)?;
+        let (kernels, families) = kernel_classes(kernels, &found, &mut names, options.classifier);
+        let texts = Arc::new(std::mem::take(&mut found.texts));
+        let user = found
+            .processes
+            .iter_mut()
+            .map(|(process, ranges)| (*process, Arc::new(std::mem::take(&mut ranges.user))))
+            .collect();
+        let (names, families) = (Arc::new(names), Arc::new(families));
+        Ok(Ranges { found, user, texts, names, kernels, families, none: ProcessRanges::default() })
+    }
+
+    fn calls(&self, process: u64) -> &[NcclCall] {
+        self.found.processes.get(&process).map_or(&[], |ranges| &ranges.nccl)
+    }
+
+    /// Ranges of processes that are no ranks.
+    fn elsewhere(&mut self, ranked: &[DeviceKey]) -> Vec<Elsewhere> {
+        let mut others: Vec<(u64, Arc<UserRanges>)> = std::mem::take(&mut self.user)
+            .into_iter()
+            .filter(|(process, ranges)| {
+                !ranges.is_empty() && ranked.iter().all(|key| key.process != *process)
+            })
+            .collect();
+        others.sort_by_key(|(process, _)| *process);
+        let one = |(process, ranges)| Elsewhere {
+            pid: pid_of(process),
+            ranges,
+            texts: Arc::clone(&self.texts),
+        };
+        others.into_iter().map(one).collect()
+    }
+
+    /// A trace of one device with what it says about its rank.
+    fn candidate(&self, key: DeviceKey, meta: &Metadata, place: &Place, ops: Ops) -> Candidate {
+        let pid = pid_of(key.process);
+        let ranges = self.found.processes.get(&key.process).unwrap_or(&self.none);
+        // With several devices in one process, an init payload says which device it speaks of.
+        let inits: Vec<_> = ranges
+            .inits
             .iter()
-            .chain(&ranges.gpu_operations)
-            .any(|call| call.comm.is_some()),
-        names,
-        families,
-    };
-    Candidate { trace, clues }
-}
-
-/// Devices that are ranks, in order: those that ran kernels, or, in a report without any, those that copied.
-fn ranked_devices(work: &GpuWork) -> Vec<DeviceKey> {
-    let mut all: Vec<DeviceKey> = work.devices.keys().copied().collect();
-    all.sort_unstable();
-    let with_kernels: Vec<DeviceKey> =
-        all.iter().copied().filter(|key| work.devices[key].runs_kernels()).collect();
-    if with_kernels.is_empty() { all } else { with_kernels }
-}
-
-fn no_gpu_work(path: &Path, before_capture: u64) -> Error {
-    let fact = if before_capture > 0 {
-        format!(
-            "holds no GPU work: all {before_capture} kernels, copies and graph rows are from before the capture"
-        )
-    } else {
-        "holds no GPU work (no kernels, no copies, no graph rows)".to_owned()
-    };
-    Error::input(path, fact).with_hint(
-        "capture with --trace=cuda,nvtx and let the captured part reach the training steps",
-    )
+            .filter(|(_, device)| device.is_none_or(|d| d == key.device))
+            .map(|(init, _)| *init)
+            .collect();
+        let largest = inits.iter().max_by_key(|init| (init.n_ranks, std::cmp::Reverse(init.comm)));
+        let clues = RankClues {
+            mpi: meta.mpi_ranks.get(&key.process).copied(),
+            nccl: largest.map(|init| init.rank),
+            environment: meta.rank,
+            // No communicator has more ranks than the run.
+            world_size: meta.world_size.max(largest.map(|init| init.n_ranks)),
+        };
+        let (gpu, gpu_uuid) =
+            meta.gpu(pid, key.device).map_or((None, None), |gpu| (Some(gpu.model), gpu.uuid));
+        let trace = RankTrace {
+            rank: 0,
+            rank_source: RankSource::Order,
+            world_size: clues.world_size,
+            input: place.input,
+            report: place.report.clone(),
+            pid,
+            device: u32::try_from(key.device).unwrap_or(u32::MAX),
+            gpu,
+            gpu_uuid,
+            gpu_index: meta.gpu_index(pid, key.device),
+            machine_gpus: meta.gpu_uuids(),
+            hostname: meta.hostname.clone(),
+            epoch_ns: meta.epoch_ns,
+            ops,
+            ranges: self.user.get(&key.process).map(Arc::clone).unwrap_or_default(),
+            texts: Arc::clone(&self.texts),
+            nccl: ranges.nccl.clone(),
+            gpu_operations: ranges.gpu_operations.clone(),
+            comm_inits: inits,
+            has_payloads: ranges
+                .nccl
+                .iter()
+                .chain(&ranges.gpu_operations)
+                .any(|call| call.comm.is_some()),
+            names: Arc::clone(&self.names),
+            families: Arc::clone(&self.families),
+        };
+        Candidate { trace, clues }
+    }
 }
 
 /// Name and class of each distinct kernel, and the library of those that communicate.
@@ -222,11 +269,21 @@ fn kernel_classes(
 ) -> (Vec<(NameId, Class)>, HashMap<NameId, &'static str>) {
     let mut families = HashMap::new();
     let mut class_of = |kernel: &KernelNames| {
-        let string = |id: Option<i64>| id.and_then(|id| found.strings.get(&id)).copied();
-        let short = string(kernel.short).or(string(kernel.demangled));
-        let name = short.unwrap_or_else(|| names.intern("(kernel without a name)"));
-        let demangled = string(kernel.demangled).map_or("", |id| names.get(id));
-        match classifier.kernel(names.get(name), demangled) {
+        let known = |id: Option<i64>, names: &Names| {
+            id.and_then(|id| found.strings.get(&id))
+                .copied()
+                .filter(|&id| !names.get(id).is_empty())
+        };
+        let demangled = known(kernel.demangled, names);
+        let short = known(kernel.short, names).or_else(|| {
+            let short = classify::short_name(names.get(demangled?)).to_owned();
+            Some(names.intern(&short))
+        });
+        // Without a name nobody can say whether it communicates.
+        let Some(name) = short else {
+            return (names.intern("(kernel without a name)"), Class::Unclassified);
+        };
+        match classifier.kernel(names.get(name), demangled.map_or("", |id| names.get(id))) {
             Some(family) => {
                 families.insert(name, family.label());
                 (name, Class::Comm)
@@ -279,17 +336,52 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
         "before-capture",
         format!("{} step ranges begin before the capture and are left out.", found.before_capture),
     );
+    let rows = |n: usize| units::plural(n, "row");
+    for (i, table) in WORK_TABLES.into_iter().enumerate() {
+        let counted = |list: [u64; 4]| list.get(i).copied().unwrap_or(0);
+        let n = counted(odd.negative);
+        add(
+            n,
+            "negative-duration",
+            format!(
+                "{} of {table} end before they start and count as zero length.",
+                rows(n as usize)
+            ),
+        );
+        let n = counted(odd.without_time);
+        add(
+            n,
+            "no-time",
+            format!(
+                "{} of {table} are left out: they have no start or no end that can be a time.",
+                rows(n as usize)
+            ),
+        );
+        let n = counted(odd.zero_time);
+        add(
+            n,
+            "zero-time",
+            format!(
+                "{} of {table} are left out: start and end are zero, since the profiler lost the times.",
+                rows(n as usize)
+            ),
+        );
+        let n = counted(odd.overrun);
+        add(
+            n,
+            "overrun",
+            format!(
+                "{} of {table} run far over the next operation of their stream, which cannot be: they are cut where it starts.",
+                rows(n as usize)
+            ),
+        );
+    }
     add(
-        odd.negative,
-        "negative-duration",
-        format!("{} GPU operations end before they start and count as zero length.", odd.negative),
-    );
-    add(
-        odd.without_time,
-        "no-time",
+        odd.unnamed,
+        "unnamed-kernels",
         format!(
-            "{} GPU rows have no start or no end that can be a time and are left out.",
-            odd.without_time
+            "{} kernels have no name in the report, so nobody can tell whether they communicate: they are work of unknown class. Communication numbers are lower bounds, and shares are not given.",
+            odd.unnamed
         ),
     );
     add(
@@ -308,7 +400,7 @@ fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec
             odd.graphs_with_kernels
         ),
     );
-    for error in &meta.errors {
+    for error in meta.errors.iter().filter(|error| notes::concerns_report(error)) {
         list.push(
             Warning::new("profiler-error", format!("The profiler noted an error: {error}"))
                 .in_report(report),

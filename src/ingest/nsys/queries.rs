@@ -30,7 +30,7 @@ queries! {
     PAYLOAD_ENUMS "read/payload_enums";
     STRINGS "read/strings";
     STRING "read/string";
-    RANGE_TEXTS "read/range_texts";
+    RANGE_TEXT_IDS "read/range_text_ids";
     MPI_RANKS "read/mpi_ranks";
     EXPORT "probe/export";
     CAPTURE "probe/capture";
@@ -41,5 +41,6 @@ queries! {
     DIAGNOSTICS "probe/diagnostics";
     NOTES "probe/notes";
     API_CALLS "probe/api_calls";
+    GPU_CALLS "probe/gpu_calls";
     DURATION "probe/duration";
 }

@@ -1,11 +1,12 @@
 //! A comparison as comma-separated values: one row a variant; of every metric the median and its difference to the baseline's.
 
 use std::borrow::Cow;
+use std::io::{self, Write};
 
 use crate::compare::{Comparison, Delta, Variant};
 use crate::model::Metric;
 use crate::model::metric::Num;
-use crate::render::csv::{field, number, record};
+use crate::render::csv::{field, number, real, record, whole};
 
 /// The columns before the metrics.
 const HEAD: [&str; 11] = [
@@ -22,25 +23,19 @@ const HEAD: [&str; 11] = [
     "scaling_efficiency",
 ];
 
-/// Prints a comparison.
-pub(super) fn print(comparison: &Comparison) -> String {
-    let mut out = String::new();
+/// Writes a comparison.
+pub(super) fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let paths = Metric::ALL
         .iter()
         .map(|metric| metric.info().path)
         .chain(["comm_bytes_per_step", "comm_transfer_ns"]);
     let triples = paths
         .flat_map(|path| [path.to_owned(), format!("{path}.delta"), format!("{path}.delta_rel")]);
-    record(&mut out, HEAD.into_iter().map(Cow::Borrowed).chain(triples.map(Cow::Owned)));
-    for variant in &comparison.variants {
-        record(&mut out, row(comparison, variant).into_iter());
-    }
-    out
+    record(out, HEAD.into_iter().map(Cow::Borrowed).chain(triples.map(Cow::Owned)))?;
+    comparison.variants.iter().try_for_each(|variant| record(out, row(comparison, variant)))
 }
 
 fn row<'a>(comparison: &'a Comparison, variant: &'a Variant) -> Vec<Cow<'a, str>> {
-    let real =
-        |value: Option<f64>| Cow::Owned(value.map_or_else(String::new, |v| number(Num::Real(v))));
     let mut row = vec![
         field(&variant.name),
         field(&comparison.baseline),
@@ -48,18 +43,17 @@ fn row<'a>(comparison: &'a Comparison, variant: &'a Variant) -> Vec<Cow<'a, str>
         real(variant.speedup),
         real(variant.speedup_ci95.map(|[lo, _]| lo)),
         real(variant.speedup_ci95.map(|[_, hi]| hi)),
-        Cow::Owned(variant.ranks.to_string()),
-        Cow::Owned(variant.steps.to_string()),
-        Cow::Owned(variant.counted_steps.to_string()),
+        whole(Some(variant.ranks)),
+        whole(Some(variant.steps)),
+        whole(Some(variant.counted_steps)),
         real(variant.throughput_steps_per_s),
         real(variant.scaling_efficiency),
     ];
     let mut triple = |value: Option<Num>, delta: Option<Delta>| {
-        let finished = |value: Option<Num>| Cow::Owned(value.map_or_else(String::new, number));
         row.extend([
-            finished(value),
-            finished(delta.map(|d| d.abs)),
-            finished(delta.and_then(|d| d.rel).map(Num::Real)),
+            whole(value.map(number)),
+            whole(delta.map(|d| number(d.abs))),
+            real(delta.and_then(|d| d.rel)),
         ]);
     };
     for &metric in Metric::ALL {

@@ -229,7 +229,7 @@ pub(super) fn strips(comparison: &Comparison) -> Option<Figure> {
                 lane(Ink::Copies, "copies", &strip.copies),
             ];
             if !strip.unclassified.is_empty() {
-                lanes.push(lane(Ink::Unclassified, "graphs", &strip.unclassified));
+                lanes.push(lane(Ink::Unclassified, "unknown", &strip.unclassified));
             }
             let label = format!(
                 "{}: {}, rank {}, {}",

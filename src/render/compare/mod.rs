@@ -4,10 +4,12 @@ mod csv;
 mod figures;
 mod tables;
 
+use std::io::{self, Write};
+
 use super::document::{Block, Document, Entry, Section};
 use super::table::Tone;
 use super::view::notes;
-use super::{Format, Style, html, json, markdown, terminal, units};
+use super::{Page, units};
 use crate::compare::{
     BaselineSource, Comparison, ONE_CAPTURE, Remark, Scaling, Variant, Verdict, interval_meaning,
     interval_sentence,
@@ -17,19 +19,18 @@ use crate::text;
 /// Variants of which the headline says more than the name.
 const EXPLAINED: usize = 3;
 
-/// Prints a comparison in a format; `style` matters to the terminal only.
-pub fn render(comparison: &Comparison, format: Format, style: &Style) -> String {
-    match format {
-        Format::Terminal => terminal::print(&document(comparison), style),
-        Format::Markdown => markdown::print(&document(comparison)),
-        Format::Html => html::page(&document(comparison)),
-        Format::Json => json::print(comparison),
-        Format::Csv => csv::print(comparison),
+impl Page for Comparison {
+    fn document(&self) -> Document {
+        document(self)
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv::write(self, out)
     }
 }
 
 /// Everything that the terminal, Markdown and HTML print of a comparison.
-pub fn document(comparison: &Comparison) -> Document {
+fn document(comparison: &Comparison) -> Document {
     let one_capture = others(comparison).any(|v| v.why.contains(ONE_CAPTURE));
     let verdicts = vec![
         Some(Block::Table(tables::verdicts(comparison))),
@@ -388,9 +389,10 @@ mod tests {
     use super::*;
     use crate::compare::fixtures::{compared, run, timed, variant};
     use crate::compare::{Settings, VariantInput, compare};
+    use crate::render::{Format, Style, print};
 
     fn printed(comparison: &Comparison, format: Format, width: usize) -> String {
-        render(comparison, format, &Style { width, color: false })
+        print(comparison, format, &Style { width, color: false, full: true })
     }
 
     #[test]
@@ -486,7 +488,7 @@ mod tests {
     #[test]
     fn good_and_bad_are_coloured_and_said() {
         let c = compared(&["shm/shm-2gpu", "shm/shm-2gpu-bf16-bucket100"]);
-        let text = render(&c, Format::Terminal, &Style { width: 120, color: true });
+        let text = print(&c, Format::Terminal, &Style { width: 120, color: true, full: true });
         assert!(
             text.contains("\u{1b}[32mshm-2gpu-bf16-bucket100 (faster)")
                 || text.contains("faster\u{1b}"),

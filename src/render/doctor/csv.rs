@@ -1,33 +1,29 @@
 //! Comma-separated values: one row a run and group of numbers.
 
 use std::borrow::Cow;
+use std::io::{self, Write};
 
 use crate::doctor::Examination;
-use crate::render::csv::{field, record};
+use crate::render::csv::{field, record, whole};
 
 const HEAD: [&str; 7] = ["run", "ranks", "world_size", "number", "fields", "state", "why"];
 
-/// Prints an examination.
-pub(super) fn print(view: &Examination) -> String {
-    let mut out = String::new();
-    record(&mut out, HEAD.into_iter().map(Cow::Borrowed));
+/// Writes an examination.
+pub(super) fn write(view: &Examination, out: &mut dyn Write) -> io::Result<()> {
+    record(out, HEAD.map(Cow::Borrowed))?;
     for run in &view.runs {
         for number in &run.numbers {
-            let state = serde_json::to_value(number.state)
-                .ok()
-                .and_then(|state| state.as_str().map(str::to_owned))
-                .unwrap_or_default();
             let fields = [
                 field(&run.name),
-                Cow::Owned(run.ranks.len().to_string()),
-                Cow::Owned(run.world_size.map_or_else(String::new, |world| world.to_string())),
+                whole(Some(run.ranks.len())),
+                whole(run.world_size),
                 Cow::Borrowed(number.id),
                 Cow::Owned(number.fields.join(" ")),
-                Cow::Owned(state),
+                Cow::Borrowed(number.state.id()),
                 field(number.why.as_deref().unwrap_or_default()),
             ];
-            record(&mut out, fields.into_iter());
+            record(out, fields)?;
         }
     }
-    out
+    Ok(())
 }

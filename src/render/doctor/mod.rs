@@ -3,13 +3,15 @@
 mod csv;
 mod tables;
 
+use std::io::{self, Write};
 use std::path::Path;
 
 use super::document::{Block, Document, Entry, Level, Note, Section};
 use super::table::Tone;
 use super::view::tables::settings;
-use super::{Format, Style, html, json, markdown, terminal, units};
+use super::{Page, units};
 use crate::doctor::{Examination, Finding, Number, Run, State};
+use crate::steps::StepSource;
 use crate::warning::Severity;
 
 /// Of more runs than this the numbers are one table.
@@ -18,22 +20,27 @@ const FEW: usize = 3;
 /// Runs whose command is printed.
 const RUNS: usize = 12;
 
+/// Findings that are printed, the most important.
+const FINDINGS: usize = 40;
+
+/// Kinds of trouble with files that are listed.
+const TROUBLES: usize = 40;
+
 /// Files or runs that are named in one sentence.
 const NAMES: usize = 6;
 
-/// Prints an examination in a format; `style` matters to the terminal only.
-pub fn render(view: &Examination, format: Format, style: &Style) -> String {
-    match format {
-        Format::Terminal => terminal::print(&document(view), style),
-        Format::Markdown => markdown::print(&document(view)),
-        Format::Html => html::page(&document(view)),
-        Format::Json => json::print(view),
-        Format::Csv => csv::print(view),
+impl Page for Examination {
+    fn document(&self) -> Document {
+        document(self)
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv::write(self, out)
     }
 }
 
 /// Everything that the terminal, Markdown and HTML print of an examination.
-pub fn document(view: &Examination) -> Document {
+fn document(view: &Examination) -> Document {
     let mut sections: Vec<Section> = if view.runs.len() <= FEW {
         view.runs.iter().filter_map(run_section).collect()
     } else {
@@ -76,7 +83,7 @@ pub fn document(view: &Examination) -> Document {
         title: title(view),
         facts: facts(view),
         headline: headline(view),
-        findings: view.findings.iter().map(|finding| note(view, finding)).collect(),
+        findings: view.findings.iter().take(FINDINGS).map(|finding| note(view, finding)).collect(),
         sections,
         warnings: Vec::new(),
         definitions: Vec::new(),
@@ -258,11 +265,9 @@ fn run_section(run: &Run) -> Option<Section> {
         },
         tone: tone(number.state),
     };
-    let steps = match (&run.steps.pattern, &run.steps.source) {
-        (Some(_), Some(source)) if source == "default" => {
-            "; steps by the default pattern".to_owned()
-        }
-        (Some(pattern), Some(source)) => format!("; steps: {pattern} ({source})"),
+    let steps = match (&run.steps.pattern, run.steps.source) {
+        (Some(_), Some(StepSource::Default)) => "; steps by the default pattern".to_owned(),
+        (Some(pattern), Some(source)) => format!("; steps: {pattern} ({})", source.label()),
         _ => String::new(),
     };
     let ranks: Vec<u32> = run.ranks.iter().map(|rank| rank.rank).collect();
@@ -296,7 +301,12 @@ fn unusable(view: &Examination) -> Option<Block> {
         let text = if names.len() > 1 { format!("each {text}") } else { text };
         Entry { name: listed(&names), text, tone: Tone::Bad }
     };
-    let entries: Vec<Entry> = kinds.into_iter().map(entry).collect();
+    let more = kinds.len().saturating_sub(TROUBLES);
+    let mut entries: Vec<Entry> = kinds.into_iter().take(TROUBLES).map(entry).collect();
+    if more > 0 {
+        let name = many(more, "more kind of trouble", "more kinds of trouble");
+        entries.push(Entry { name, text: "in JSON".to_owned(), tone: Tone::Bad });
+    }
     (!entries.is_empty()).then_some(Block::Entries(entries))
 }
 

@@ -3,9 +3,13 @@
 use crate::doctor::{Examination, Export, Number, Rank, Rows, Run};
 use crate::render::table::{Align, Cell, Column, Table};
 use crate::render::units::{self, TimeScale};
+use crate::text::shorten;
 
 /// Rows of a table; JSON has all.
 const MOST_ROWS: usize = 1000;
+
+/// Characters of a note of the profiler that a table shows; JSON has more.
+const NOTE: usize = 500;
 
 fn file(path: &str) -> Cell {
     Cell::text(path.rsplit(['/', '\\']).next().unwrap_or(path)).with_title(path)
@@ -17,7 +21,8 @@ fn text(value: Option<&String>) -> String {
 
 /// `2x NVIDIA H200`.
 fn gpus(export: &Export) -> String {
-    export.gpus.iter().map(|(model, n)| format!("{n}x {model}")).collect::<Vec<_>>().join(", ")
+    let gpus: Vec<String> = export.gpus.iter().map(|(model, n)| format!("{n}x {model}")).collect();
+    super::listed(&gpus.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Whether the report of each run has the numbers that stand or fall together; why not is told by the findings.
@@ -169,7 +174,7 @@ pub(super) fn logs(view: &Examination) -> Option<Table> {
                 || run.nccl_logs.contains(path)
                 || run.topology.as_ref() == Some(path)
         });
-        runs.map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ")
+        units::listed(&runs.map(|run| run.name.as_str()).collect::<Vec<_>>(), 3)
     };
     let mut rows: Vec<(&String, &str, String)> = Vec::new();
     for log in &view.inspector_logs {
@@ -191,7 +196,7 @@ pub(super) fn logs(view: &Examination) -> Option<Table> {
         ));
     }
     for log in &view.nccl_logs {
-        let versions = log.versions.iter().cloned().collect::<Vec<_>>().join(", ");
+        let versions = units::listed(&log.versions.iter().collect::<Vec<_>>(), 3);
         let version =
             if versions.is_empty() { String::new() } else { format!("NCCL {versions}, ") };
         let processes = match log.processes.len() {
@@ -211,6 +216,7 @@ pub(super) fn logs(view: &Examination) -> Option<Table> {
         let links = match &topology.links {
             Some((best, worst)) if best == worst => format!(", {best}"),
             Some((best, worst)) => format!(", {best} to {worst}"),
+            None if topology.gpus.len() == 1 => ", nothing to join".to_owned(),
             None => ", peer access only".to_owned(),
         };
         rows.push((
@@ -249,7 +255,7 @@ pub(super) fn notes(view: &Examination) -> Option<Table> {
             "kind",
             rows.iter().map(|(_, note)| if note.error { "error" } else { "warning" }),
         ),
-        Column::text("text", rows.iter().map(|(_, note)| note.text.as_str())),
+        Column::text("text", rows.iter().map(|(_, note)| shorten(&note.text, NOTE))),
         Column::count("times", rows.iter().map(|(_, note)| Some(note.count))),
     ];
     (!rows.is_empty()).then(|| Table::new("What the profiler noted", columns))

@@ -1,5 +1,7 @@
 //! One self-contained HTML page: style, script and pictures are inside, nothing is fetched, and it reads without its script.
 
+use std::io;
+
 use askama::Template;
 
 use super::document::{Block, Document, Entry, Figure, Level, Note};
@@ -17,17 +19,18 @@ const LONGEST_TABLE: usize = 60;
 /// Characters of a text that stay on one line.
 const WRAPS_FROM: usize = 28;
 
-/// Prints a document as an HTML page.
-pub fn page(document: &Document) -> String {
-    let page = Page::new(document);
+/// Writes a document as an HTML page.
+///
+/// # Errors
+/// `out` cannot be written to.
+pub fn write(document: &Document, out: &mut dyn io::Write) -> io::Result<()> {
     let template = PageTemplate {
-        page,
+        page: View::new(document),
         css: ink_classes() + CSS,
         script: SCRIPT,
         version: env!("CARGO_PKG_VERSION"),
     };
-    // Writing to a string does not fail, and no expression of the template can.
-    template.render().unwrap_or_default()
+    template.write_into(out)
 }
 
 /// The classes that pictures and legends use: filled, stroked, written.
@@ -43,14 +46,14 @@ fn ink_classes() -> String {
 #[derive(Template)]
 #[template(path = "page.html", config = "src/render/html/askama.toml")]
 struct PageTemplate {
-    page: Page,
+    page: View,
     css: String,
     script: &'static str,
     version: &'static str,
 }
 
 /// A document with every text printable and every picture drawn.
-struct Page {
+struct View {
     title: String,
     facts: Vec<String>,
     headline: Vec<String>,
@@ -137,7 +140,7 @@ fn tone_class(tone: Tone) -> &'static str {
     }
 }
 
-impl Page {
+impl View {
     fn new(document: &Document) -> Self {
         Self {
             title: printable(&document.title),

@@ -1,11 +1,8 @@
 //! The pictures of an inspection: speed over the run, and how the operations with most time spread.
 
-use std::collections::BTreeMap;
-
 use super::tables::run_scale;
 use super::{comm_name, op_name};
-use crate::inspect::{Box5, Communicator, Inspection, Op, Operation};
-use crate::model::record::busbw_gbs;
+use crate::inspect::{Box5, Communicator, Inspection, Op, Series};
 use crate::render::document::Figure;
 use crate::render::plot::{BoxRow, Boxes, Cloud, Histogram, Plot, SERIES, Scatter};
 use crate::render::units;
@@ -60,56 +57,13 @@ pub(super) fn timeline(view: &Inspection) -> Option<Figure> {
 
 /// Scatter, histogram and box plots of the operations and sizes with most time.
 pub(super) fn operations(view: &Inspection) -> Vec<Figure> {
-    let mut groups: Vec<(&Communicator, &Op)> =
-        view.communicators.iter().flat_map(|c| c.ops.iter().map(move |op| (c, op))).collect();
-    groups.retain(|(_, op)| op.busbw_gbs.is_some_and(|b| b.p95 > 0.0));
-    groups.sort_by(|a, b| b.1.total_time_us.total_cmp(&a.1.total_time_us));
-    groups.truncate(PICTURED);
-    let clouds = points(view, &groups);
-    groups
-        .iter()
-        .zip(clouds)
-        .flat_map(|(&(comm, op), cloud)| {
-            [scatter(comm, op, cloud), Some(histogram(comm, op)), boxes(comm, op)]
+    view.series(PICTURED, POINTS)
+        .into_iter()
+        .flat_map(|Series { comm, op, points }| {
+            [scatter(comm, op, points), Some(histogram(comm, op)), boxes(comm, op)]
         })
         .flatten()
         .collect()
-}
-
-/// For each group the bandwidth of its operations by sequence number: without waiting where all ranks logged them, and of each rank where
-/// some are missing.
-fn points(view: &Inspection, groups: &[(&Communicator, &Op)]) -> Vec<Vec<(f64, f64)>> {
-    let mut place: BTreeMap<(&str, &str, Option<u64>), usize> = BTreeMap::new();
-    for (i, (comm, op)) in groups.iter().enumerate().filter(|(_, (_, op))| op.bytes_range.is_none())
-    {
-        place.insert((&comm.comm_id, &op.op, op.bytes), i);
-    }
-    let mut clouds = vec![Vec::new(); groups.len()];
-    for operation in view.seen.iter() {
-        let Some(op) = operation.key.op else { continue };
-        let group = place.get(&(operation.key.comm_id.as_str(), op.label(), operation.bytes));
-        if let (Some(cloud), Some(bytes)) =
-            (group.and_then(|&i| clouds.get_mut(i)), operation.bytes)
-        {
-            let at =
-                |us: f64| (operation.sn as f64, busbw_gbs(op, bytes, operation.key.n_ranks, us));
-            cloud.extend(times(&operation).map(at));
-        }
-    }
-    for cloud in &mut clouds {
-        let step = cloud.len().div_ceil(POINTS).max(1);
-        *cloud = cloud.iter().copied().step_by(step).collect();
-    }
-    clouds
-}
-
-fn times(operation: &Operation<'_>) -> impl Iterator<Item = f64> {
-    let complete = operation.is_complete().then(|| operation.shortest_us()).flatten();
-    let own: Vec<f64> = match complete {
-        Some(shortest) => vec![shortest],
-        None => operation.records.iter().map(|r| r.exec_us).filter(|t| t.is_finite()).collect(),
-    };
-    own.into_iter()
 }
 
 fn what(comm: &Communicator, op: &Op) -> String {

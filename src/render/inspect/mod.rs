@@ -2,30 +2,28 @@
 
 mod csv;
 mod figures;
-#[cfg(feature = "parquet")]
-pub mod parquet;
 mod tables;
 
+use std::io::{self, Write};
 use std::path::Path;
 
 use super::document::{Block, Document, Section};
 use super::view::notes;
-use super::{Format, Style, html, json, markdown, terminal, units};
+use super::{Page, units};
 use crate::inspect::{Communicator, Inspection, Op, Verdict, format_time};
 
-/// Prints an inspection in a format; `style` matters to the terminal only.
-pub fn render(view: &Inspection, format: Format, style: &Style) -> String {
-    match format {
-        Format::Terminal => terminal::print(&document(view), style),
-        Format::Markdown => markdown::print(&document(view)),
-        Format::Html => html::page(&document(view)),
-        Format::Json => json::print(view),
-        Format::Csv => csv::print(view),
+impl Page for Inspection {
+    fn document(&self) -> Document {
+        document(self)
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv::write(self, out)
     }
 }
 
 /// Everything that the terminal, Markdown and HTML print of an inspection.
-pub fn document(view: &Inspection) -> Document {
+fn document(view: &Inspection) -> Document {
     let against = view.against.as_ref();
     let sections = [
         (
@@ -118,9 +116,7 @@ fn facts(view: &Inspection) -> Vec<String> {
 
 fn headline(view: &Inspection) -> Vec<String> {
     let mut sentences: Vec<String> = view.against.iter().map(against_sentence).collect();
-    let all_time: f64 = view.communicators.iter().map(|c| c.total_time_us).sum();
-    let ops = view.communicators.iter().flat_map(|c| c.ops.iter().map(move |op| (c, op)));
-    match ops.max_by(|a, b| a.1.total_time_us.total_cmp(&b.1.total_time_us)) {
+    match view.costliest().first() {
         Some((comm, op)) if op.total_time_us > 0.0 => {
             let busbw = op
                 .busbw_gbs
@@ -130,7 +126,7 @@ fn headline(view: &Inspection) -> Vec<String> {
             });
             sentences.push(format!(
                 "{} of the time in operations goes to {} on {}: {} records{time}.",
-                units::percent(op.total_time_us / all_time),
+                units::percent(op.total_time_us / view.total_time_us()),
                 op_name(op),
                 comm_name(comm),
                 units::count(op.count)
@@ -141,14 +137,10 @@ fn headline(view: &Inspection) -> Vec<String> {
         ),
         _ => sentences.push("No operation has a time.".to_owned()),
     }
-    let sum = |f: fn(&crate::inspect::Waits) -> Option<f64>| {
-        view.processes.iter().filter_map(|p| f(&p.waits)).sum::<f64>()
-    };
-    let (waited, time) = (sum(|w| w.wait_total_us), sum(|w| w.compared_time_us));
-    if time > 0.0 {
+    if let Some(share) = view.wait_share() {
         sentences.push(format!(
             "Waiting for later ranks is {} of the time in operations that all ranks logged.",
-            units::percent(waited / time)
+            units::percent(share)
         ));
     } else if view.operations > 0 {
         sentences.push("How long ranks wait for others is not known: no operation was logged by all ranks of its communicator.".to_owned());

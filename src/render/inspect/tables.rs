@@ -1,9 +1,7 @@
 //! The tables of an inspection.
 
 use super::{comm_name, microseconds, nanoseconds, size};
-use crate::inspect::{
-    Against, Communicator, Inspection, Op, Process, Side, Verdict, Waits, format_time,
-};
+use crate::inspect::{Against, Communicator, Inspection, Op, Process, Side, Verdict, format_time};
 use crate::render::table::{Align, Cell, Column, Table, Tone, Trim};
 use crate::render::units::{self, TimeScale};
 
@@ -21,13 +19,6 @@ pub(super) fn communicators(view: &Inspection) -> Option<Table> {
     let comms: Vec<&Communicator> = view.communicators.iter().take(MOST_ROWS).collect();
     let column =
         |f: fn(&Communicator) -> Option<u64>| comms.iter().map(move |c| f(c)).collect::<Vec<_>>();
-    let share = |comm: &Communicator| {
-        let sum = |f: fn(&Waits) -> Option<f64>| {
-            comm.ranks.iter().filter_map(|r| f(&r.waits)).sum::<f64>()
-        };
-        let time = sum(|w| w.compared_time_us);
-        (time > 0.0).then(|| sum(|w| w.wait_total_us) / time)
-    };
     let ranks = comms.iter().map(|c| {
         let seen = c.ranks_seen.len();
         let text = if c.ranks_missing_count == 0 {
@@ -48,7 +39,7 @@ pub(super) fn communicators(view: &Inspection) -> Option<Table> {
             Column::count("records", column(|c| Some(c.operations))),
             times("time", comms.iter().map(|c| Some(c.total_time_us)))
                 .help("sum of the times of all records of all ranks"),
-            Column::percent("wait", "% of time", comms.iter().map(|c| share(c)))
+            Column::percent("wait", "% of time", comms.iter().map(|c| c.wait_share()))
                 .help("waiting as a share of the time in operations that all ranks logged"),
             Column::count("missing", column(|c| Some(c.missing_operations).filter(|&n| n > 0)))
                 .help("sequence numbers missing between those logged")
@@ -71,9 +62,7 @@ fn hosts(hosts: &[String]) -> String {
 }
 
 pub(super) fn operations(view: &Inspection) -> Option<Table> {
-    let mut rows: Vec<(&Communicator, &Op)> =
-        view.communicators.iter().flat_map(|c| c.ops.iter().map(move |op| (c, op))).collect();
-    rows.sort_by(|a, b| b.1.total_time_us.total_cmp(&a.1.total_time_us));
+    let mut rows = view.costliest();
     let all = rows.len();
     rows.truncate(MOST_ROWS);
     let ops = || rows.iter().map(|(_, op)| *op);
@@ -168,7 +157,6 @@ pub(super) fn processes(view: &Inspection) -> Option<Table> {
             w.last_count as f64,
         )
     });
-    let share = |w: &Waits| Some(w.wait_total_us? / w.compared_time_us.filter(|&t| t > 0.0)?);
     let table = Table::new(
         "Processes over all communicators, those that arrive last most often first",
         vec![
@@ -185,7 +173,7 @@ pub(super) fn processes(view: &Inspection) -> Option<Table> {
                 Cell::number(format!("{n:.1}"), *n)
             })
             .help("how often it would be if all ranks arrived last equally often"),
-            Column::percent("wait", "% of time", waits().map(share)),
+            Column::percent("wait", "% of time", waits().map(|w| w.share())),
             times("p50", waits().map(|w| w.wait_us.map(|t| t.p50))).help("median wait"),
             times("p95", waits().map(|w| w.wait_us.map(|t| t.p95))).rank(1),
             times("max", waits().map(|w| w.wait_us.map(|t| t.max))).rank(4),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::headline::noun;
-use super::{aligned_steps, quoted, spread};
+use super::{quoted, spread};
 use crate::model::Metric;
 use crate::model::metric::{PARTS, Values};
 use crate::render::document::Figure;
@@ -31,7 +31,7 @@ fn part(metric: Metric) -> (Ink, &'static str) {
         Metric::ComputeNs => (Ink::Compute, "compute"),
         Metric::ExposedCommNs => (Ink::Comm, "exposed communication"),
         Metric::ExposedCopyNs => (Ink::Copies, "exposed copies and memsets"),
-        Metric::UnclassifiedExposedNs => (Ink::Unclassified, "graphs of unknown class"),
+        Metric::UnclassifiedExposedNs => (Ink::Unclassified, "work of unknown class"),
         _ => (Ink::Idle, "idle"),
     }
 }
@@ -130,7 +130,7 @@ fn bar_row(
 
 /// The bars by step, then rank; of many, some steps, and of very many ranks some ranks.
 fn bar_rows(report: &Report) -> Vec<(&RankReport, &RankStep)> {
-    let steps = aligned_steps(report);
+    let steps = report.aligned_steps();
     let ranks = pick(report.ranks.len(), MOST_BARS_OF_ONE, &[]);
     let most_steps = (MOST_BARS / ranks.len().max(1)).max(1);
     let outliers: Vec<usize> =
@@ -171,7 +171,7 @@ pub(super) fn strips(report: &Report) -> Option<Figure> {
             lane(Ink::Copies, "copies", &strip.copies),
         ];
         if !strip.unclassified.is_empty() {
-            lanes.push(lane(Ink::Unclassified, "graphs", &strip.unclassified));
+            lanes.push(lane(Ink::Unclassified, "unknown", &strip.unclassified));
         }
         LaneGroup { label: format!("rank {}", strip.rank), length: strip.step_ns, lanes }
     };

@@ -1,12 +1,12 @@
 //! The first sentences: what a manager can repeat.
 
-use std::collections::BTreeSet;
-
 use super::{quoted, spread};
 use crate::model::Metric;
 use crate::model::metric::Spread;
 use crate::render::units::{bytes, count, percent, plural, time};
+use crate::report::headline::Headline;
 use crate::report::{Report, gpus};
+use crate::steps::{StepSource, WindowKind};
 
 /// What a window is called.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ pub(super) struct Noun {
 
 /// A step, or the whole capture where there are no steps.
 pub(super) fn noun(report: &Report) -> Noun {
-    if report.settings.step_pattern == "whole" {
+    if report.is_one_window() {
         Noun { one: "window", heading: "The capture as one window", whole: true }
     } else {
         Noun { one: "step", heading: "Steps", whole: false }
@@ -32,11 +32,9 @@ pub(super) fn noun(report: &Report) -> Noun {
 pub(super) fn facts(report: &Report) -> Vec<String> {
     let mut facts = Vec::new();
     let ranks = report.ranks.len();
-    facts.push(match report.summary.world_size {
-        Some(world) if world as usize > ranks => {
-            format!("{} of {} ranks", count(ranks as u64), count(u64::from(world)))
-        }
-        _ => plural(ranks, "rank"),
+    facts.push(match report.of_world() {
+        Some(world) => format!("{} of {} ranks", count(ranks as u64), count(u64::from(world))),
+        None => plural(ranks, "rank"),
     });
     facts.push(match (noun(report).whole, report.steps.first(), report.steps.last()) {
         (true, ..) => "whole capture as one window".to_owned(),
@@ -52,20 +50,21 @@ pub(super) fn facts(report: &Report) -> Vec<String> {
         _ => "no steps".to_owned(),
     });
     if !noun(report).whole {
-        facts.push(match report.settings.window.as_str() {
-            "gpu" => "windows on the GPU".to_owned(),
-            "cpu" => "NVTX ranges on the CPU".to_owned(),
-            other => other.to_owned(),
-        });
+        facts.push(
+            match report.settings.window {
+                WindowKind::Gpu => "windows on the GPU",
+                WindowKind::Cpu => "NVTX ranges on the CPU",
+                WindowKind::Period => "periods on the GPU, from one range to the next",
+            }
+            .to_owned(),
+        );
     }
     facts.extend(gpus::census(&report.ranks));
-    let hosts: BTreeSet<&str> =
-        report.ranks.iter().filter_map(|rank| rank.hostname.as_deref()).collect();
+    let hosts = report.hosts();
     if hosts.len() > 1 {
         facts.push(plural(hosts.len(), "host"));
     }
-    let versions: BTreeSet<&str> =
-        report.inputs.iter().filter_map(|input| input.nsys_version.as_deref()).collect();
+    let versions = report.nsys_versions();
     if !versions.is_empty() {
         facts.push(format!("nsys {}", versions.into_iter().collect::<Vec<_>>().join(", ")));
     }
@@ -78,17 +77,16 @@ pub(super) fn sentences(report: &Report) -> Vec<String> {
         return vec![nothing_measured(report)];
     };
     let mut sentences = Vec::new();
-    if noun(report).whole {
-        sentences.push(whole_capture(report, step));
-        sentences.push(communication(report));
-    } else {
-        sentences.push(format!(
-            "A step takes {}. {}",
-            ns(step.median.as_f64()),
-            communication(report)
-        ));
+    match &report.headline {
+        Some(head) => {
+            sentences.push(opening(report, head));
+            sentences.push(parts(report, head));
+            sentences.extend(communication(report, head));
+        }
+        None => sentences.push(format!("Steps take {} in the median.", ns(step.median.as_f64()))),
     }
-    sentences.extend(rest(report));
+    sentences.extend(copies(report));
+    sentences.extend(coverage(report));
     sentences.extend(steps_behind_it(report, step));
     sentences.extend(missing_ranks(report));
     sentences
@@ -115,111 +113,132 @@ fn nothing_measured(report: &Report) -> String {
     }
 }
 
-fn whole_capture(report: &Report, step: Spread) -> String {
-    let start = match report.settings.step_pattern_source.as_str() {
-        "no NVTX ranges" => "The capture has no NVTX ranges, so steps are unknown: the",
-        "only NCCL's own NVTX ranges" => {
-            "The capture has no NVTX ranges but NCCL's own, so steps are unknown: the"
-        }
-        _ => "The",
+/// Which step it is and how long it takes.
+fn opening(report: &Report, head: &Headline) -> String {
+    let took = time(head.mean_step_ns);
+    let several = report.ranks.len() > 1;
+    let slowest = if several && time(head.step_ns) != took {
+        format!(" in the mean over ranks, {} on the slowest", time(head.step_ns))
+    } else {
+        String::new()
     };
-    format!(
-        "{start} whole capture of {}, first to last GPU operation, is one window.",
-        ns(step.median.as_f64())
-    )
-}
-
-/// How much is communication and how much of it shows.
-fn communication(report: &Report) -> String {
-    let one = noun(report).one;
-    let Some(comm) = spread(report, Metric::CommNs) else {
-        return format!("Communication was not measured in this {one}.");
-    };
-    let took = ns(comm.median.as_f64());
-    let unclassified =
-        spread(report, Metric::UnclassifiedNs).map(|s| s.median.as_f64()).filter(|&v| v > 0.0);
-    let Some(share) = median(report, Metric::CommFraction) else {
-        return match unclassified {
-            Some(graphs) => {
-                let known = if comm.max.as_f64() == 0.0 {
-                    "no communication runs".to_owned()
-                } else {
-                    format!("communication takes {took}")
-                };
-                format!(
-                    "How much of it is communication is unknown: for {} CUDA graphs run that were captured as one row each. Outside them {known}.",
-                    ns(graphs)
-                )
+    if noun(report).whole {
+        let start = match report.settings.step_pattern_source {
+            StepSource::NoRanges => "The capture has no NVTX ranges, so steps are unknown: the",
+            StepSource::OnlyNccl => {
+                "The capture has no NVTX ranges but NCCL's own, so steps are unknown: the"
             }
-            None => format!("Communication takes {took}; its share of the {one} is unknown."),
+            StepSource::OnlyLibraries => {
+                "The capture has no NVTX ranges but those of libraries, so steps are unknown: the"
+            }
+            StepSource::Elsewhere => {
+                "The NVTX ranges are those of processes without GPU work, so steps are unknown: the"
+            }
+            StepSource::Uncovered => {
+                "No recurring NVTX range covers half of the GPU work, so steps are unknown: the"
+            }
+            _ => "The",
         };
-    };
-    if comm.max.as_f64() == 0.0 {
-        let alone = if report.ranks.len() == 1 { " (one rank)" } else { "" };
-        return format!("No communication runs in it{alone}.");
-    }
-    if comm.median.as_f64() == 0.0 {
         return format!(
-            "Most {one}s are without communication; at most it takes {}.",
-            ns(comm.max.as_f64())
+            "{start} whole capture, first to last GPU operation, is one window of {took}{slowest}."
         );
     }
-    let start = format!("Communication is {} of it ({took})", percent(share));
-    let (overlap, exposed) =
-        (spread(report, Metric::OverlapNs), spread(report, Metric::ExposedCommNs));
-    match (overlap, exposed) {
-        (Some(overlap), _) if overlap.max.as_f64() == 0.0 => {
-            format!("{start}, all of it exposed: no compute runs beside it.")
+    let which = match head.step.and_then(|at| report.steps.get(at)) {
+        Some(step) if report.summary.counted_steps > 1 => {
+            format!(" ({}, the median step)", quoted(&step.name))
         }
-        (_, Some(exposed)) if exposed.max.as_f64() == 0.0 => {
-            format!("{start}, all of it hidden behind compute.")
-        }
-        (_, Some(exposed)) => {
-            let of_step = median(report, Metric::ExposedCommFraction)
-                .map_or(String::new(), |s| format!(" ({} of the {one})", percent(s)));
-            let beside = median(report, Metric::OverlapFraction)
-                .map_or(String::new(), |s| format!(" {} of that runs beside compute;", percent(s)));
-            format!("{start};{beside} {}{of_step} is exposed.", ns(exposed.median.as_f64()))
-        }
-        _ => format!("{start}."),
-    }
+        Some(_) => String::new(),
+        None => format!(" (mean of {} of several kinds)", plural(head.steps, "step")),
+    };
+    format!("A step takes {took}{slowest}{which}.")
 }
 
-/// Compute, copies, idle.
-fn rest(report: &Report) -> Option<String> {
-    let share = |time: Metric, ratio: Metric| {
-        let time = ns(median(report, time)?);
-        Some(median(report, ratio).map_or(time.clone(), |r| format!("{} ({time})", percent(r))))
+/// What it is made of: parts that add up to it.
+fn parts(report: &Report, head: &Headline) -> String {
+    let share = |part: i64| match head.mean_step_ns {
+        0 => String::new(),
+        whole => format!(" {}", percent(part as f64 / whole as f64)),
     };
-    let mut parts = Vec::new();
-    if let Some(compute) = share(Metric::ComputeNs, Metric::ComputeFraction) {
-        parts.push(format!("Compute {compute}"));
+    let one = |name: &str, part: i64| format!("{name}{} ({})", share(part), time(part));
+    let mut list = vec![one("compute", head.compute_ns)];
+    list.push(one("exposed communication", head.exposed_comm_ns));
+    for (name, part) in
+        [("exposed copies", head.exposed_copy_ns), ("work of unknown class", head.unclassified_ns)]
+    {
+        if part > 0 {
+            list.push(one(name, part));
+        }
     }
-    if let Some(idle) = share(Metric::IdleNs, Metric::IdleFraction) {
-        parts.push(format!("idle {idle}"));
-    }
-    if let (Some(time), Some(copies), Some(size)) = (
-        median(report, Metric::DtodNs),
-        median(report, Metric::DtodCount),
-        median(report, Metric::DtodBytes),
-    ) {
-        parts.push(if copies == 0.0 {
-            "no copies on the device".to_owned()
+    list.push(one("idle", head.idle_ns));
+    let lower = if head.unclassified_ns > 0 {
+        " What is of unknown class (CUDA graphs as one row, kernels without a name) may communicate, so communication is a lower bound."
+    } else {
+        ""
+    };
+    let over = if report.ranks.len() > 1 { ", means over ranks" } else { "" };
+    format!("It is {}{over}.{lower}", list.join(", "))
+}
+
+/// How much communication there is, what hides it, and what of it is waiting.
+fn communication(report: &Report, head: &Headline) -> Option<String> {
+    let values = &report.steps.get(head.step?)?.values;
+    let (comm, overlap) = (values.int(Metric::CommNs)?, values.int(Metric::OverlapNs)?);
+    if comm == 0 {
+        let doubt = if report.warnings.iter().any(|w| w.code == "no-communication-recognised") {
+            "; the warnings say which kernels may be it"
+        } else if report.ranks.len() == 1 {
+            " (one rank)"
         } else {
-            let copies = copies.round() as usize;
-            let noun = if copies == 1 { "copy" } else { "copies" };
+            ""
+        };
+        return Some(format!("No communication was recognised in it{doubt}."));
+    }
+    let hidden = if overlap == 0 {
+        "none of it beside compute".to_owned()
+    } else if overlap == comm {
+        "all of it beside compute".to_owned()
+    } else {
+        format!("{} of it beside compute", time(overlap))
+    };
+    let waits = match head.waits_for {
+        Some(rank) if head.wait_ns > 0 => {
             format!(
-                "copies on the device {} ({} {noun}, {})",
-                ns(time),
-                count(copies as u64),
-                bytes(size.round() as u64)
+                "; of what is exposed {} is waiting, most of it for rank {rank}",
+                time(head.wait_ns)
             )
-        });
-    }
-    if let Some(exposed) = median(report, Metric::ExposedCopyNs).filter(|&v| v > 0.0) {
-        parts.push(format!("exposed copies and memsets {}", ns(exposed)));
-    }
-    (!parts.is_empty()).then(|| format!("{}.", parts.join("; ")))
+        }
+        _ => String::new(),
+    };
+    Some(format!("Communication runs for {}, {hidden}{waits}.", time(comm)))
+}
+
+/// What is copied on the device.
+fn copies(report: &Report) -> Option<String> {
+    let (time, count_of, size) = (
+        median(report, Metric::DtodNs)?,
+        median(report, Metric::DtodCount)?,
+        median(report, Metric::DtodBytes)?,
+    );
+    (count_of > 0.0).then(|| {
+        format!(
+            "{} on the device take {} and move {} (medians).",
+            plural_copies(count_of.round() as usize),
+            ns(time),
+            bytes(size.round() as u64)
+        )
+    })
+}
+
+fn plural_copies(n: usize) -> String {
+    if n == 1 { "1 copy".to_owned() } else { format!("{} copies", count(n as u64)) }
+}
+
+/// A share of the GPU work that lies in no step has to be known.
+fn coverage(report: &Report) -> Option<String> {
+    let covered = report.summary.coverage.filter(|&share| share < 0.95)?;
+    (!noun(report).whole).then(|| {
+        format!("Steps cover {} of the GPU work; the rest lies outside them.", percent(covered))
+    })
 }
 
 /// How many steps the medians rest on, how far they spread, and which were left out.
@@ -244,7 +263,7 @@ fn steps_behind_it(report: &Report, step: Spread) -> Vec<String> {
     } else {
         sentences.push("It is a single step: nothing is known about the spread.".to_owned());
     }
-    for left_out in report.steps.iter().filter(|step| step.outlier && !step.counted) {
+    for left_out in report.left_out() {
         let took =
             left_out.values.f64(Metric::StepNs).map_or(String::new(), |v| format!(" ({})", ns(v)));
         sentences.push(format!(
@@ -252,12 +271,11 @@ fn steps_behind_it(report: &Report, step: Spread) -> Vec<String> {
             quoted(&left_out.name)
         ));
     }
-    let everywhere = report.steps.len();
-    let found = super::aligned_steps(report).len();
-    if found > everywhere {
+    let partial = report.partial_steps();
+    if partial > 0 {
         sentences.push(format!(
             "{} not measured on every rank and left out of the run's figures.",
-            are(found - everywhere, "step")
+            are(partial, "step")
         ));
     }
     sentences
@@ -269,12 +287,11 @@ fn are(n: usize, one: &str) -> String {
 }
 
 fn missing_ranks(report: &Report) -> Option<String> {
-    let ranks = report.ranks.len();
-    let world = report.summary.world_size.filter(|&world| world as usize > ranks)?;
+    let world = report.of_world()?;
     let why = if report.settings.ranks.is_some() { "--ranks chose" } else { "The report has" };
     Some(format!(
         "{why} {} of the run's {} ranks; what the others do is unknown.",
-        count(ranks as u64),
+        count(report.ranks.len() as u64),
         count(u64::from(world))
     ))
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::tables::MOST_ROWS;
 use crate::merge::NO_LOG;
+use crate::merge::view::{Captured, CommTrust, InspectorMerge, InspectorRank, Typical};
 use crate::render::document::Block;
 use crate::render::table::{Cell, Column, Table};
 use crate::render::units;
-use crate::report::{Captured, CommTrust, InspectorMerge, InspectorRank, Typical};
 
 /// Communicators, collectives or sizes that a sentence names one by one.
 const NAMED: usize = 3;

@@ -1,5 +1,6 @@
 //! From a finished report to what is printed of it: sentences, tables and pictures, still without a format.
 
+mod csv;
 mod figures;
 mod headline;
 mod inspector;
@@ -7,16 +8,27 @@ pub(in crate::render) mod notes;
 pub(in crate::render) mod tables;
 mod transport;
 
-use std::collections::HashMap;
+use std::io::{self, Write};
 
+use super::Page;
 use super::document::{Block, Document, Section};
 use super::units::TimeScale;
 use crate::model::Metric;
 use crate::model::metric::Spread;
-use crate::report::{RankReport, RankStep, Report};
+use crate::report::Report;
+
+impl Page for Report {
+    fn document(&self) -> Document {
+        document(self)
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv::write(self, out)
+    }
+}
 
 /// Everything that the terminal, Markdown and HTML print of a report.
-pub fn document(report: &Report) -> Document {
+fn document(report: &Report) -> Document {
     let scale = table_scale(report);
     let steps = vec![
         Some(Block::Table(tables::steps(report, scale))),
@@ -97,26 +109,6 @@ fn table_scale(report: &Report) -> TimeScale {
         Some(median) => TimeScale::of([median]),
         None => TimeScale::of(steps()),
     }
-}
-
-/// Every step of any rank, in the order in which they first occur: the ranks that have it, each with its own step.
-/// Steps of different ranks are the same if name and occurrence agree.
-fn aligned_steps(report: &Report) -> Vec<Vec<(&RankReport, &RankStep)>> {
-    let mut places: HashMap<(&str, usize), usize> = HashMap::new();
-    let mut steps: Vec<Vec<(&RankReport, &RankStep)>> = Vec::new();
-    for rank in &report.ranks {
-        let mut occurrences: HashMap<&str, usize> = HashMap::new();
-        for step in &rank.steps {
-            let occurrence = occurrences.entry(&step.name).or_default();
-            let place = *places.entry((&step.name, *occurrence)).or_insert_with(|| {
-                steps.push(Vec::new());
-                steps.len() - 1
-            });
-            *occurrence += 1;
-            steps[place].push((rank, step));
-        }
-    }
-    steps
 }
 
 /// A metric of the run.

@@ -9,6 +9,7 @@ use crate::model::Metric;
 use crate::render::document::{Level, Note};
 use crate::render::units;
 use crate::report::Report;
+use crate::steps::{StepSource, WindowKind};
 use crate::warning::{Finding, Severity, Warning};
 
 /// Warnings of one code that are printed one by one.
@@ -140,9 +141,7 @@ fn value_text(value: &Value, unit: Print) -> String {
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
         Value::Number(n) => n.as_f64().map_or_else(|| n.to_string(), unit),
         Value::String(text) => text.clone(),
-        Value::Array(values) => {
-            values.iter().map(|v| value_text(v, unit)).collect::<Vec<_>>().join(", ")
-        }
+        Value::Array(values) => list_text(values, unit),
         Value::Object(facts) => {
             format!(
                 "({})",
@@ -152,6 +151,20 @@ fn value_text(value: &Value, unit: Print) -> String {
                     .collect::<Vec<_>>()
                     .join(", ")
             )
+        }
+    }
+}
+
+/// A list of facts; a long one is ranks, in runs, or cut short. JSON has all of it.
+fn list_text(values: &[Value], unit: Print) -> String {
+    const LISTED: usize = 8;
+    let numbers: Option<Vec<u32>> =
+        values.iter().map(|v| v.as_u64().and_then(|n| u32::try_from(n).ok())).collect();
+    match numbers {
+        Some(numbers) if numbers.len() > LISTED => units::rank_list(&numbers),
+        _ => {
+            let texts: Vec<String> = values.iter().map(|v| value_text(v, unit)).collect();
+            units::listed(&texts, LISTED)
         }
     }
 }
@@ -185,22 +198,27 @@ pub(super) fn method(report: &Report) -> Vec<String> {
     if noun(report).whole {
         sentences.push(format!(
             "One window per rank, from its first to its last GPU operation ({}).",
-            settings.step_pattern_source
+            settings.step_pattern_source.label()
         ));
     } else {
-        let window = if settings.window == "cpu" {
-            "a window is the NVTX range on the CPU"
-        } else {
-            "a window runs from the first GPU operation that the step launched to the first of the next"
+        let window = match settings.window {
+            WindowKind::Cpu => "a window is the NVTX range on the CPU",
+            WindowKind::Gpu => {
+                "a window runs from the first GPU operation that the step launched to the first of the next, or to work launched between them"
+            }
+            WindowKind::Period => {
+                "the range recurs once a step, so a window runs from the first GPU operation that one range launched to the first of the next range, whatever runs between"
+            }
         };
-        let what = if settings.step_pattern_source == "--step-kernel" {
+        let what = if settings.step_pattern_source == StepSource::ToldKernel {
             "kernels whose name matches start a step:"
         } else {
             "ranges that match"
         };
         sentences.push(format!(
             "Steps: {what} {} ({}); {window}.",
-            settings.step_pattern, settings.step_pattern_source
+            settings.step_pattern,
+            settings.step_pattern_source.label()
         ));
     }
     if settings.skip > 0 {

@@ -111,10 +111,10 @@ pub(super) fn ranks(report: &Report, scale: TimeScale) -> Table {
     table
 }
 
-/// Said where graphs of unknown class run: communication is known only outside them.
+/// Said where work of unknown class runs: communication is known only outside them.
 fn bounds(report: &Report) -> Option<&'static str> {
     let graphs = report.summary.values.median(Metric::UnclassifiedNs).is_some_and(|ns| ns > 0.0);
-    graphs.then_some("Communication and compute are lower bounds where graphs of unknown class run, and their shares are unknown.")
+    graphs.then_some("Communication and compute are lower bounds where work of unknown class runs, and their shares are unknown.")
 }
 
 fn wait_column(ranks: &[RankReport], scale: TimeScale) -> Column {
@@ -491,7 +491,7 @@ pub(in crate::render) fn settings<'a>(
         return None;
     }
     let files = |paths: &Vec<&str>| {
-        if paths.len() == reports { "all".to_owned() } else { paths.join(", ") }
+        if paths.len() == reports { "all".to_owned() } else { units::listed(paths, 3) }
     };
     let columns = vec![
         Column::text("variable", values.keys().map(|(name, _)| *name)),

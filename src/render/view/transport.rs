@@ -3,14 +3,17 @@
 use crate::render::document::Block;
 use crate::render::table::{Column, Table};
 use crate::render::units;
-use crate::report::transport::Transport;
+use crate::transport::view::{Gpu, Transport};
 
 /// Rows of the longest table; JSON has everything.
 const MOST_ROWS: usize = super::tables::MOST_ROWS;
+/// GPUs that the matrix shows; no machine has more.
+const MOST_GPUS: usize = 16;
 
 /// A sentence on the logs, then the connections, communicators and algorithms.
 pub(super) fn blocks(transport: &Transport) -> Vec<Block> {
-    let tables = [pairs(transport), communicators(transport), algorithms(transport)];
+    let tables =
+        [matrix(transport), pairs(transport), communicators(transport), algorithms(transport)];
     std::iter::once(Block::Text(sources(transport)))
         .chain(tables.into_iter().flatten().map(Block::Table))
         .collect()
@@ -20,10 +23,10 @@ pub(super) fn blocks(transport: &Transport) -> Vec<Block> {
 fn sources(transport: &Transport) -> String {
     let mut parts = Vec::new();
     if !transport.nccl_versions.is_empty() {
-        parts.push(format!("NCCL {}", transport.nccl_versions.join(", ")));
+        parts.push(format!("NCCL {}", units::listed(&transport.nccl_versions, 3)));
     }
     if !transport.networks.is_empty() {
-        parts.push(format!("network {}", transport.networks.join(", ")));
+        parts.push(format!("network {}", units::listed(&transport.networks, 3)));
     }
     let messages: u64 = transport.logs.iter().fold(0, |sum, log| sum.saturating_add(log.messages));
     let torn: u64 = transport.logs.iter().fold(0, |sum, log| sum.saturating_add(log.torn));
@@ -44,6 +47,28 @@ fn sources(transport: &Transport) -> String {
         None => "no topology was given".to_owned(),
     });
     format!("{}.", parts.join("; "))
+}
+
+/// What lies between the GPUs: one row and one column each.
+fn matrix(transport: &Transport) -> Option<Table> {
+    let gpus = &transport.gpus[..transport.gpus.len().min(MOST_GPUS)];
+    let mut columns = vec![
+        Column::text("GPU", gpus.iter().map(|g| g.gpu.to_string())),
+        Column::text("ranks", gpus.iter().map(|g| units::rank_list(&g.ranks))),
+    ];
+    columns.extend(gpus.iter().map(|other| {
+        let path = |g: &Gpu| match g.gpu == other.gpu {
+            true => "-".to_owned(),
+            false => g.paths.get(&other.gpu).cloned().unwrap_or_default(),
+        };
+        Column::text(&format!("GPU{}", other.gpu), gpus.iter().map(path))
+    }));
+    let joined = gpus.iter().any(|g| !g.paths.is_empty());
+    joined
+        .then(|| {
+            listed("What joins the GPUs of a machine", columns, transport.gpus.len() - gpus.len())
+        })
+        .flatten()
 }
 
 /// One row a pair of ranks and transport.
@@ -70,8 +95,9 @@ fn pairs(transport: &Transport) -> Option<Table> {
 /// One row a communicator.
 fn communicators(transport: &Transport) -> Option<Table> {
     let list = &transport.communicators[..transport.communicators.len().min(MOST_ROWS)];
-    let channels =
-        |channels: &[u32]| channels.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let channels = |channels: &[u32]| {
+        units::listed(&channels.iter().map(u32::to_string).collect::<Vec<_>>(), 8)
+    };
     let columns = vec![
         Column::text(
             "communicator",

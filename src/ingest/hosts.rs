@@ -1,0 +1,69 @@
+//! Whose log is it, where the log names another host than the report: short and full names, names of containers, and
+//! names that were replaced before a log was passed on.
+
+use std::collections::BTreeMap;
+
+/// Host names are compared up to the first dot: one side may have the domain, or no name at all.
+pub fn may_be_one_host(traced: Option<&str>, logged: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or(name).to_ascii_lowercase();
+    traced.is_none_or(|name| logged.is_empty() || short(name) == short(logged))
+}
+
+/// How the communicators of a logged process fit those of a traced one, from the least to the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fit {
+    /// Both name communicators, and none of them is the same: another process.
+    No,
+    /// Nothing is known of the communicators of one of them.
+    Unknown,
+    /// They have a communicator in common.
+    Shared,
+    /// They have the same rank in a communicator that they have in common.
+    SameRank,
+}
+
+/// The other host whose process of the same pid is the traced one; `None` if there is none, or if several may be.
+/// `logged` are the hosts whose logs name that pid, with how their communicators fit. `only` is false if several traced
+/// processes have that pid.
+pub fn other_host<'a>(logged: &BTreeMap<&'a str, Fit>, only: bool) -> Option<&'a str> {
+    let best = *logged.values().max()?;
+    let enough = match best {
+        Fit::No => false,
+        Fit::Unknown => only && logged.len() == 1,
+        Fit::Shared => only,
+        Fit::SameRank => true,
+    };
+    let mut fitting = logged.iter().filter(|(_, fit)| **fit == best).map(|(host, _)| *host);
+    let first = fitting.next()?;
+    (enough && fitting.next().is_none()).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_up_to_the_first_dot() {
+        assert!(may_be_one_host(Some("node0.cluster.example"), "NODE0"));
+        assert!(may_be_one_host(None, "x") && may_be_one_host(Some("x"), ""));
+        assert!(!may_be_one_host(Some("node0"), "node1"));
+    }
+
+    #[test]
+    fn another_name_is_accepted_only_where_nothing_else_fits_as_well() {
+        let host = |logged: &[(&'static str, Fit)], only| {
+            other_host(&logged.iter().copied().collect(), only)
+        };
+        // The pid alone, if it is unique on both sides.
+        assert_eq!(host(&[("a", Fit::Unknown)], true), Some("a"));
+        assert_eq!(host(&[("a", Fit::Unknown)], false), None);
+        assert_eq!(host(&[("a", Fit::Unknown), ("b", Fit::Unknown)], true), None);
+        // The communicator decides between hosts, and its rank between processes.
+        assert_eq!(host(&[("a", Fit::Shared), ("b", Fit::No)], true), Some("a"));
+        assert_eq!(host(&[("a", Fit::Shared), ("b", Fit::Shared)], true), None);
+        assert_eq!(host(&[("a", Fit::Shared)], false), None);
+        assert_eq!(host(&[("a", Fit::SameRank), ("b", Fit::Shared)], false), Some("a"));
+        assert_eq!(host(&[("a", Fit::No)], true), None);
+        assert_eq!(host(&[], true), None);
+    }
+}

@@ -1,0 +1,26 @@
+//! From a run to its report: the numbers first, then what explains them.
+
+use crate::findings;
+use crate::report::{Report, build};
+use crate::run::Run;
+use crate::transport::Facts;
+use crate::warning::Finding;
+
+/// The report of a run. Every number in it is final.
+pub fn of(run: &Run) -> Report {
+    let report = build::numbers(run);
+    let facts = build::facts(run);
+    let of_transport =
+        facts.as_ref().map_or_else(Vec::new, |facts| transport_findings(facts, &report));
+    let mut findings: Vec<Finding> =
+        of_transport.into_iter().chain(findings::find(&report)).collect();
+    findings::sort(&mut findings);
+    Report { findings, ..report }
+}
+
+fn transport_findings(facts: &Facts, report: &Report) -> Vec<Finding> {
+    let captured: Vec<_> =
+        report.inputs.iter().map(|input| input.capture.settings.clone()).collect();
+    let findings = facts.findings(&captured).into_iter();
+    findings.map(|finding| findings::weigh_transport(finding, report)).collect()
+}

@@ -1,0 +1,148 @@
+//! The files of a run, each read once.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use regex::Regex;
+
+use super::Options;
+use crate::classify::Classifier;
+use crate::ingest::nsys::{self, NsysReport, StepTexts};
+use crate::ingest::{nccl_log, ranks, topo};
+use crate::model::nccl_log::NcclLog;
+use crate::model::topology::Topology;
+use crate::steps::StepChoice;
+use crate::steps::select::DEFAULT_PATTERN;
+use crate::{Error, Result};
+
+/// What was read.
+#[derive(Debug)]
+pub struct Files {
+    /// Exports of nsys, in order of their paths.
+    pub reports: Vec<NsysReport>,
+    /// NCCL logs.
+    pub nccl_logs: Vec<NcclLog>,
+    /// The topology of the machine.
+    pub topology: Option<Topology>,
+    /// What could not be used, where the run goes on without it.
+    pub unusable: Vec<Error>,
+}
+
+impl Files {
+    /// Reads the exports and logs of a run. `tick` is called once for each export.
+    ///
+    /// # Errors
+    /// An input that cannot be used (unless `keep_going` and another can), a pattern that is not one.
+    pub fn read(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Result<Files> {
+        let classifier = Classifier::new(options.comm_regex.as_deref())?;
+        let paths = in_order(paths)?;
+        let pattern = step_pattern(&options.step)?;
+        let by_hand = matches!(options.step, StepChoice::Pattern(_));
+        let step = pattern.as_ref().map(|pattern| StepTexts { pattern, by_hand });
+        let asked = nsys::Options { step, classifier: &classifier };
+        let read: Vec<Result<NsysReport>> = paths
+            .par_iter()
+            .enumerate()
+            .map(|(i, path)| {
+                let report = nsys::read(path, i, &asked);
+                tick();
+                report
+            })
+            .collect();
+        let (reports, unusable) = usable(read, options.keep_going)?;
+        let mut files = Files { reports, nccl_logs: Vec::new(), topology: None, unusable };
+        let logs: Vec<Result<NcclLog>> =
+            options.nccl_logs.par_iter().map(|path| nccl_log::read(path)).collect();
+        for log in logs {
+            files.nccl_logs.extend(unless_going_on(log, options, &mut files.unusable)?);
+        }
+        if let Some(path) = &options.topology {
+            files.topology = unless_going_on(topo::read(path), options, &mut files.unusable)?;
+        }
+        Ok(files)
+    }
+}
+
+/// The pattern of step texts that ranges are held against while they are read; `None` if steps are not ranges.
+///
+/// # Errors
+/// What was given by hand is not a regular expression.
+pub fn step_pattern(step: &StepChoice) -> Result<Option<Regex>> {
+    let pattern = |text: &str, option: &str| {
+        Regex::new(text).map(Some).map_err(|e| {
+            let fault = crate::text::regex_fault(&e);
+            Error::usage(format!("{option} is not a regular expression: {fault}"))
+        })
+    };
+    match step {
+        StepChoice::Automatic => pattern(DEFAULT_PATTERN, "the default pattern"),
+        StepChoice::Pattern(text) => pattern(text, "--step"),
+        StepChoice::Kernel(text) => pattern(text, "--step-kernel").map(|_| None),
+        StepChoice::Whole => Ok(None),
+    }
+}
+
+/// Each file once, in the order of names, so that the order of arguments does not matter.
+fn in_order(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut list = paths.to_vec();
+    list.sort();
+    let mut seen = std::collections::HashSet::new();
+    list.retain(|path| seen.insert(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())));
+    if list.is_empty() { Err(Error::usage("no report was named")) } else { Ok(list) }
+}
+
+/// The reports that could be read; without `keep_going`, or if none could, the first error.
+fn usable(
+    read: Vec<Result<NsysReport>>,
+    keep_going: bool,
+) -> Result<(Vec<NsysReport>, Vec<Error>)> {
+    let (mut reports, mut errors) = (Vec::new(), Vec::new());
+    for result in read {
+        match result {
+            Ok(report) => reports.push(report),
+            Err(error) => errors.push(error),
+        }
+    }
+    match errors.first() {
+        Some(first) if !keep_going || reports.is_empty() => Err(first.clone()),
+        _ => Ok((reports, errors)),
+    }
+}
+
+/// The result; with `keep_going` an error is put aside instead.
+///
+/// # Errors
+/// That of the result, without `keep_going`.
+pub fn unless_going_on<T>(
+    result: Result<T>,
+    options: &Options,
+    unusable: &mut Vec<Error>,
+) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if options.keep_going => {
+            unusable.push(error);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What the names of the files have in common, without the rank.
+pub fn run_name(paths: &[PathBuf]) -> String {
+    let stems: Vec<String> = paths.iter().map(|path| stem(path)).collect();
+    match stems.first() {
+        Some(first) if stems.iter().all(|stem| stem == first) => first.clone(),
+        Some(first) => format!("{first} and {} more", paths.len() - 1),
+        None => String::new(),
+    }
+}
+
+/// The file's name without its ending and its rank.
+pub fn stem(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    match Regex::new(r"(?i)[._-](?:rank)?\d+$") {
+        Ok(pattern) if ranks::has_rank_in_name(path) => pattern.replace(&stem, "").into_owned(),
+        _ => stem,
+    }
+}

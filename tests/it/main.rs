@@ -1,0 +1,31 @@
+//! The program and the library from outside: what is typed or called, and what comes of it.
+//!
+//! One binary, so that one link is paid and helpers are there once. `support` writes exports row by row; `fixture` has reports
+//! made by hand, for what is printed of them. Data stands in `tests/data`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "helpers of tests fail as tests do; clippy.toml covers only the test functions"
+)]
+
+mod fixture;
+mod support;
+
+mod across;
+mod architecture;
+mod attack;
+mod attack_files;
+mod capture_kit;
+mod command;
+mod compare;
+mod doctor;
+mod html_page;
+mod inspect;
+mod merge;
+mod mistakes;
+mod readme;
+mod render;
+mod reports;

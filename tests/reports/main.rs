@@ -1,9 +1,0 @@
-//! Whole reports, from rows as `nsys export` writes them to the numbers that are printed.
-
-#[path = "../support/mod.rs"]
-mod support;
-
-mod complaints;
-mod ddp_8gpu;
-mod facts;
-mod queries;
