@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::ingest::open;
 use crate::{Error, Result};
 
 /// The files of one rank, by the number of their buffer or channel.
@@ -40,15 +41,16 @@ pub fn find(folders: &[PathBuf]) -> Result<BTreeMap<u32, RankFiles>> {
                 Kind::Gpu => files.gpu.insert(number, path.clone()),
                 Kind::Cpu => files.cpu.insert(number, path.clone()),
                 Kind::GpuRate => {
-                    files.gpu_khz = number_in(&path).filter(|khz| khz.is_finite() && *khz > 0.0);
+                    files.gpu_khz =
+                        number_in(&path).filter(|khz: &f64| khz.is_finite() && *khz > 0.0);
                     None
                 }
                 Kind::PeriodNum => {
-                    files.period_num = number_in(&path).filter(|n| *n > 0);
+                    files.period_num = number_in(&path).filter(|n: &u64| *n > 0);
                     None
                 }
                 Kind::PeriodDen => {
-                    files.period_den = number_in(&path).filter(|n| *n > 0);
+                    files.period_den = number_in(&path).filter(|n: &u64| *n > 0);
                     None
                 }
             };
@@ -57,7 +59,9 @@ pub fn find(folders: &[PathBuf]) -> Result<BTreeMap<u32, RankFiles>> {
                     &path,
                     format!("and {} are both of rank {rank}", before.display()),
                 )
-                .with_hint("name the folders of one communicator only: ranks are numbered inside it"));
+                .with_hint(
+                    "name the folders of one communicator only: ranks are numbered inside it",
+                ));
             }
         }
         if !any {
@@ -105,7 +109,7 @@ fn name_of(path: &Path) -> Option<(Kind, u32, u32)> {
 fn number_in<T: std::str::FromStr>(path: &Path) -> Option<T> {
     use std::io::Read;
     let mut text = String::new();
-    std::fs::File::open(path).ok()?.take(64).read_to_string(&mut text).ok()?;
+    open::open(path).ok()?.take(64).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
 }
 
@@ -120,7 +124,12 @@ mod tests {
         assert_eq!(of("cpu_events_rank_0_channel_31"), Some((Kind::Cpu, 0, 31)));
         assert_eq!(of("gpu_clock_rate_rank_12"), Some((Kind::GpuRate, 12, 0)));
         assert_eq!(of("cpu_clock_period_den_rank_1"), Some((Kind::PeriodDen, 1, 0)));
-        for other in ["gpu_events_rank_x_buf_1", "gpu_events_rank_1", "rank_0.sqlite", "gpu_events_rank_1_buf_"] {
+        for other in [
+            "gpu_events_rank_x_buf_1",
+            "gpu_events_rank_1",
+            "rank_0.sqlite",
+            "gpu_events_rank_1_buf_",
+        ] {
             assert_eq!(of(other), None, "{other}");
         }
     }

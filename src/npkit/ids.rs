@@ -6,6 +6,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
+use crate::ingest::open;
 use crate::text::printable;
 use crate::{Error, Result};
 
@@ -13,7 +14,7 @@ use crate::{Error, Result};
 const TABLE: &str = include_str!("ids.tsv");
 /// What every name begins with.
 const PREFIX: &str = "NPKIT_EVENT_";
-/// A header is a few hundred lines; a file far larger is something else.
+/// A header has a few hundred lines; more of a file is not looked at.
 const LARGEST_HEADER: u64 = 4 << 20;
 
 /// A library that carries NPKit.
@@ -31,8 +32,7 @@ pub enum Library {
 
 impl Library {
     /// All of them, in the order of the columns of the table.
-    pub const ALL: [Library; 4] =
-        [Library::Nccl, Library::Msccl, Library::Rccl, Library::Mscclpp];
+    pub const ALL: [Library; 4] = [Library::Nccl, Library::Msccl, Library::Rccl, Library::Mscclpp];
 
     /// The name on the command line and in output.
     pub fn label(self) -> &'static str {
@@ -106,11 +106,7 @@ impl Ids {
     /// # Errors
     /// A file that cannot be read or has no such line.
     pub fn of_header(path: &Path) -> Result<Self> {
-        let unreadable = |e: std::io::Error| Error::input(path, format!("cannot be read: {e}"));
-        if std::fs::metadata(path).map_err(unreadable)?.len() > LARGEST_HEADER {
-            return Err(Error::input(path, "is too large for a header"));
-        }
-        let text = std::fs::read(path).map_err(unreadable)?;
+        let text = open::head(path, LARGEST_HEADER)?;
         let rows: Vec<(String, u8)> = String::from_utf8_lossy(&text)
             .lines()
             .filter_map(|line| {
@@ -164,6 +160,14 @@ impl Ids {
         Ok(Self { libraries, meanings: first.meanings.clone() })
     }
 
+    /// A table of numbers that were given to the names of a trace.
+    pub fn of_names(names: &BTreeMap<String, u8>) -> Self {
+        let meaning = |(name, id): (&String, &u8)| {
+            (*id, Meaning { name: name.clone(), role: Role::Entry, entry: *id })
+        };
+        Self { libraries: Vec::new(), meanings: names.iter().map(meaning).collect() }
+    }
+
     /// The meaning of a number.
     pub fn get(&self, id: u8) -> Option<&Meaning> {
         self.meanings.get(&id)
@@ -174,10 +178,10 @@ impl Ids {
         self.get(entry).map_or("unknown", |meaning| meaning.name.as_str())
     }
 
-    /// The libraries, or that it was a header.
+    /// The libraries; a header and the generator's JSON do not name theirs.
     pub fn label(&self) -> String {
         match self.libraries.as_slice() {
-            [] => "header".to_owned(),
+            [] => "not named".to_owned(),
             libraries => libraries.iter().map(|l| l.label()).collect::<Vec<_>>().join(" or "),
         }
     }
@@ -215,9 +219,8 @@ impl Ids {
 
 /// MSCCL++ defines only the first number of its executor's operations: the others follow in the order of its operations.
 fn with_operations(mut rows: Vec<(String, u8)>) -> Vec<(String, u8)> {
-    let base = |rows: &[(String, u8)], name: &str| {
-        rows.iter().find(|(n, _)| n == name).map(|(_, id)| *id)
-    };
+    let base =
+        |rows: &[(String, u8)], name: &str| rows.iter().find(|(n, _)| n == name).map(|(_, id)| *id);
     let (Some(entry), Some(exit)) =
         (base(&rows, "EXECUTOR_OP_BASE_ENTRY"), base(&rows, "EXECUTOR_OP_BASE_EXIT"))
     else {
@@ -281,7 +284,12 @@ mod tests {
     #[test]
     fn libraries_that_differ_have_to_be_named() {
         let error = Ids::fitting(&seen(0x34, &[0x33, 0x50, 0x51])).expect_err("no library");
-        assert!(error.to_string().contains("0x50 is MSCCL_GENERIC_OP in msccl and ALL_GATHER_RING in rccl"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("0x50 is MSCCL_GENERIC_OP in msccl and ALL_GATHER_RING in rccl"),
+            "{error}"
+        );
         assert!(error.hint.is_some_and(|hint| hint.contains("--lib")));
     }
 
@@ -297,7 +305,7 @@ mod tests {
         )
         .expect("a header");
         let ids = Ids::of_header(&path).expect("ids");
-        assert_eq!(ids.label(), "header");
+        assert_eq!(ids.label(), "not named");
         assert_eq!(ids.get(2).map(|m| m.role), Some(Role::ClockCpu));
         assert_eq!(ids.name(5), "A");
         assert!(ids.get(6).is_none());

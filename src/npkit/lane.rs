@@ -338,7 +338,8 @@ mod tests {
         assert_eq!(lanes.len(), 1, "a lane without an event is none");
         assert_eq!((lanes[0].channel, lanes[0].start_ns, lanes[0].end_ns), (3, 1_010, 1_110));
         assert_eq!(lanes[0].records, 8);
-        let found: Vec<_> = spans.iter().map(|s| (s.entry, s.start_ns, s.end_ns, s.outermost)).collect();
+        let found: Vec<_> =
+            spans.iter().map(|s| (s.entry, s.start_ns, s.end_ns, s.outermost)).collect();
         assert_eq!(
             found,
             [

@@ -1,6 +1,7 @@
 //! What the names of events mean: which primitive, which part of a collective, what `size` and `rsvd` say.
 
 use super::ids::{Ids, Library};
+use super::lane::is_whole;
 
 /// A part of a collective that several primitives make up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +101,7 @@ impl Reserved {
             "PRIM_LL_WAIT_SEND" | "PRIM_LL128_WAIT_SEND" | "PRIM_SIMPLE_WAIT_PEER" => {
                 Reserved::AllWaiting
             }
+            _ if is_whole(name) => Reserved::Nothing,
             _ if name.starts_with("ALL_REDUCE_")
                 || name.starts_with("ALL_GATHER_RING_")
                 || name.starts_with("SEND_RECV_") =>
@@ -130,7 +132,9 @@ impl Size {
             "ALL_REDUCE_RING" => match (msccl, ids.libraries.len()) {
                 (true, 1) => Size::None("the library writes the size of one chunk only"),
                 (false, 1..) => Size::Message,
-                _ => Size::None("its size is the whole message or one chunk, depending on the library"),
+                _ => Size::None(
+                    "its size is the whole message or one chunk, depending on the library",
+                ),
             },
             "ALL_REDUCE_TREE_UPDOWN" | "ALL_REDUCE_TREE_SPLIT" => Size::Message,
             _ => match Reserved::of(name) {
@@ -154,7 +158,11 @@ mod tests {
     fn primitives_have_the_same_name_in_every_collective() {
         let cases = [
             ("ALL_REDUCE_RING_SEND", "SEND", Some(Part::ReduceScatter)),
-            ("ALL_REDUCE_RING_DIRECT_RECV_REDUCE_COPY_SEND", "RECV_REDUCE_COPY_SEND", Some(Part::Pivot)),
+            (
+                "ALL_REDUCE_RING_DIRECT_RECV_REDUCE_COPY_SEND",
+                "RECV_REDUCE_COPY_SEND",
+                Some(Part::Pivot),
+            ),
             ("ALL_REDUCE_RING_DIRECT_RECV", "RECV", Some(Part::AllGather)),
             ("ALL_GATHER_RING_RECV_COPY_SEND", "RECV_COPY_SEND", Some(Part::AllGather)),
             ("ALL_REDUCE_TREE_UPDOWN_REDUCE", "REDUCE", Some(Part::TreeUp)),

@@ -3,41 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
-use super::dump::{Dump, gaps, is_full};
+use super::dump::{Dump, RankDump};
 use super::lane::Faults;
+use super::record::{FULL_CPU, FULL_GPU};
 use crate::units::{self, plural, rank_list};
+use crate::warning::Warning;
 
 /// Files that a problem names; of more it says how many.
 const NAMED: usize = 3;
 /// A GPU clock that differs from its nominal rate by more than this share makes every time doubtful.
 const CLOCK_DOUBT: f64 = 0.01;
-
-/// Something that is missing or doubtful.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Problem {
-    /// A stable kebab-case name, e.g. `buffer-full`.
-    pub code: String,
-    /// The fact, as a sentence.
-    pub message: String,
-    /// What to do about it, as a sentence.
-    pub hint: Option<String>,
-}
-
-impl Problem {
-    /// A problem without advice.
-    pub fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), message: message.into(), hint: None }
-    }
-
-    /// Adds what to do about it.
-    #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-}
 
 /// What reading the files found.
 #[derive(Debug, Default)]
@@ -64,10 +39,13 @@ impl Found {
     /// Takes in one file.
     pub fn file(&mut self, gpu: bool, path: &Path, rest: usize, faults: &Faults) {
         let name = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if rest > 0 && let Some(list) = self.odd.get_mut(usize::from(!gpu)) {
+        if rest > 0
+            && let Some(list) = self.odd.get_mut(usize::from(!gpu))
+        {
             list.push(name());
         }
-        if std::fs::metadata(path).is_ok_and(|meta| is_full(gpu, meta.len())) {
+        let full = if gpu { FULL_GPU } else { FULL_CPU };
+        if std::fs::metadata(path).is_ok_and(|meta| meta.len() >= full) {
             self.full += 1;
             self.full_names.push(name());
         }
@@ -78,8 +56,8 @@ impl Found {
 }
 
 /// The problems of a dump that was read from its files.
-pub(super) fn of_dump(dump: &Dump, found: &Found) -> Vec<Problem> {
-    let mut list: Vec<Problem> = Vec::new();
+pub(super) fn of_dump(dump: &Dump, found: &Found) -> Vec<Warning> {
+    let mut list: Vec<Warning> = Vec::new();
     list.extend(contents(dump));
     list.extend(ranks(dump, found));
     list.extend(full(found));
@@ -92,29 +70,30 @@ pub(super) fn of_dump(dump: &Dump, found: &Found) -> Vec<Problem> {
     list
 }
 
-fn contents(dump: &Dump) -> Option<Problem> {
+fn contents(dump: &Dump) -> Option<Warning> {
     if dump.events > 0 {
         return None;
     }
     // Clock records are written even where no event is: then a buffer is not empty.
     let any_clock = dump.ranks.values().any(|rank| rank.clocked);
     Some(if any_clock {
-        Problem::new(
+        Warning::new(
             "only-clock-records",
             "The dump holds only clock records: no event that was compiled in lies on the path that ran.",
         )
         .with_hint("Build with the events of the algorithm and protocol that runs (NPKIT_FLAGS): LL, LL128, ring, tree and NET events are separate.")
     } else {
-        Problem::new("empty-dump", "Every buffer of the dump is empty.")
+        Warning::new("empty-dump", "Every buffer of the dump is empty.")
             .with_hint("Check that the program was linked with the library that carries NPKit, and that it ran collectives on the communicator that was dumped.")
     })
 }
 
-fn ranks(dump: &Dump, found: &Found) -> Vec<Problem> {
+fn ranks(dump: &Dump, found: &Found) -> Vec<Warning> {
     let mut list = Vec::new();
     let with: BTreeSet<u32> =
         dump.ranks.iter().filter(|(_, rank)| rank.events > 0).map(|(number, _)| *number).collect();
-    let without: Vec<u32> = dump.ranks.keys().copied().filter(|rank| !with.contains(rank)).collect();
+    let without: Vec<u32> =
+        dump.ranks.keys().copied().filter(|rank| !with.contains(rank)).collect();
     if !with.is_empty() && !without.is_empty() {
         let only_clocks = without.iter().all(|rank| found.only_clocks.contains(rank));
         let what = if only_clocks { "only clock files" } else { "no events" };
@@ -124,15 +103,21 @@ fn ranks(dump: &Dump, found: &Found) -> Vec<Problem> {
     if !gaps.is_empty() {
         list.push(missing(format!("There is no file of {}.", named(&gaps).to_lowercase())));
     }
-    if dump.ranks.len() == 1 && dump.events > 0 && dump.ranks.values().any(|rank| !rank.lanes.is_empty()) {
+    if dump.ranks.len() == 1
+        && dump.events > 0
+        && dump.ranks.values().any(|rank| !rank.lanes.is_empty())
+    {
         let only: Vec<u32> = dump.ranks.keys().copied().collect();
-        list.push(missing(format!("{} is the only one in the dump, and events are of transfers between ranks.", named(&only))));
+        list.push(missing(format!(
+            "{} is the only one in the dump, and events are of transfers between ranks.",
+            named(&only)
+        )));
     }
     list
 }
 
-fn missing(message: String) -> Problem {
-    Problem::new("rank-missing", message).with_hint(
+fn missing(message: String) -> Warning {
+    Warning::new("rank-missing", message).with_hint(
         "NPKit writes when ncclCommDestroy is called, into NPKIT_DUMP_DIR of each host: end every rank in that way and collect the files of all hosts in one folder, or name the folders one after the other.",
     )
 }
@@ -141,9 +126,9 @@ fn named(ranks: &[u32]) -> String {
     format!("{} {}", if ranks.len() == 1 { "Rank" } else { "Ranks" }, rank_list(ranks))
 }
 
-fn full(found: &Found) -> Option<Problem> {
+fn full(found: &Found) -> Option<Warning> {
     (found.full > 0).then(|| {
-        Problem::new(
+        Warning::new(
             "buffer-full",
             format!(
                 "{} full (65,536 records of the GPU, 2,097,152 of the CPU): what came later was dropped, and nobody counted it ({}).",
@@ -155,11 +140,11 @@ fn full(found: &Found) -> Option<Problem> {
     })
 }
 
-fn odd_sizes(found: &Found) -> Option<Problem> {
+fn odd_sizes(found: &Found) -> Option<Warning> {
     let [gpu, cpu] = &found.odd;
     let names: Vec<String> = gpu.iter().chain(cpu).cloned().collect();
     (!names.is_empty()).then(|| {
-        let problem = Problem::new(
+        let problem = Warning::new(
             "odd-size",
             format!(
                 "The size of {} is not a multiple of the 16 bytes of a record ({}): what is left over at the end was not read.",
@@ -175,11 +160,11 @@ fn odd_sizes(found: &Found) -> Option<Problem> {
     })
 }
 
-fn unknown(dump: &Dump, found: &Found) -> Option<Problem> {
+fn unknown(dump: &Dump, found: &Found) -> Option<Warning> {
     let records: u64 = found.unknown.values().sum();
     (records > 0).then(|| {
         let ids: Vec<String> = found.unknown.keys().map(|id| format!("0x{id:02x}")).collect();
-        Problem::new(
+        Warning::new(
             "unknown-ids",
             format!(
                 "{} records have numbers that {} does not know: {}. They are counted and not used.",
@@ -192,12 +177,15 @@ fn unknown(dump: &Dump, found: &Found) -> Option<Problem> {
     })
 }
 
-fn clock_files(found: &Found) -> Vec<Problem> {
+fn clock_files(found: &Found) -> Vec<Warning> {
     let mut list = Vec::new();
     for (rank, rate) in &found.no_rate {
         let (instead, hint) = match rate {
             Some(khz) => (
-                format!("{:.0} kHz are taken, as measured between its clock records or given for another rank", khz),
+                format!(
+                    "{:.0} kHz are taken, as measured between its clock records or given for another rank",
+                    khz
+                ),
                 "Copy the file gpu_clock_rate_rank_* too.",
             ),
             None => (
@@ -206,7 +194,7 @@ fn clock_files(found: &Found) -> Vec<Problem> {
             ),
         };
         list.push(
-            Problem::new(
+            Warning::new(
                 "clock-file-missing",
                 format!("The rate of the GPU's clock of rank {rank} is missing or not a number: {instead}."),
             )
@@ -216,7 +204,7 @@ fn clock_files(found: &Found) -> Vec<Problem> {
     if !found.no_period.is_empty() {
         let ranks: Vec<u32> = found.no_period.iter().copied().collect();
         list.push(
-            Problem::new(
+            Warning::new(
                 "clock-file-missing",
                 format!("The period of the CPU's clock of {} is missing or not a number: nanoseconds are assumed.", named(&ranks).to_lowercase()),
             )
@@ -225,7 +213,7 @@ fn clock_files(found: &Found) -> Vec<Problem> {
     }
     if let Some((rank, (num, den))) = found.other_period.first_key_value() {
         list.push(
-            Problem::new(
+            Warning::new(
                 "clock-period",
                 format!("The CPU's clock of rank {rank} counts {num}/{den} s, not nanoseconds: times are converted, and cannot be finer than that."),
             )
@@ -235,12 +223,12 @@ fn clock_files(found: &Found) -> Vec<Problem> {
     list
 }
 
-fn gpu_clock(dump: &Dump) -> Vec<Problem> {
-    let doubt = |(rank, of_rank): (&u32, &super::dump::RankDump)| {
+fn gpu_clock(dump: &Dump) -> Vec<Warning> {
+    let doubt = |(rank, of_rank): (&u32, &RankDump)| {
         let (given, measured) = (of_rank.gpu_khz?, of_rank.measured_khz?);
         let ratio = measured / given;
         ((ratio - 1.0).abs() > CLOCK_DOUBT && ratio.is_finite()).then(|| {
-            Problem::new(
+            Warning::new(
                 "gpu-clock",
                 format!(
                     "Rank {rank}: between its clock records the GPU's clock ran at {:.0} MHz in the median, not at the {:.0} MHz of its file: times inside a collective are {} of what they are.",
@@ -255,34 +243,40 @@ fn gpu_clock(dump: &Dump) -> Vec<Problem> {
     dump.ranks.iter().filter_map(doubt).collect()
 }
 
-fn records(dump: &Dump, faults: &Faults) -> Vec<Problem> {
+fn records(dump: &Dump, faults: &Faults) -> Vec<Warning> {
     let mut list = Vec::new();
     if faults.unpaired > 0 {
-        list.push(Problem::new(
+        list.push(Warning::new(
             "unpaired-events",
             format!("{} records begin or end an event whose other half is missing: they have no time.", units::count(faults.unpaired)),
         ).with_hint("Compile in the ENTRY and the EXIT of each event; a buffer that ran full or a program that was ended loses halves, too."));
     }
     if faults.without_clock > 0 {
-        list.push(Problem::new(
+        list.push(Warning::new(
             "no-clock-record",
             format!("{} records stand before the first clock record of their buffer: when they were is not known.", units::count(faults.without_clock)),
         ).with_hint("Compile in NPKIT_EVENT_TIME_SYNC_CPU and NPKIT_EVENT_TIME_SYNC_GPU."));
     }
     if faults.backwards > 0 {
-        list.push(Problem::new(
+        list.push(Warning::new(
             "time-backwards",
             format!("{} records lie before the record that stands before them: two communicators may have written to one buffer.", units::count(faults.backwards)),
         ).with_hint("NPKit keeps one communicator a process: dump a program with one."));
     }
     let left_out: u64 = dump.ranks.values().map(|rank| rank.left_out).sum();
     if left_out > 0 {
-        list.push(Problem::new(
+        list.push(Warning::new(
             "left-out",
             format!("{} collectives of channels and requests of proxies are in the totals only: the first of each buffer are shown.", units::count(left_out)),
         ));
     }
     list
+}
+
+/// The ranks that are missing between 0 and the highest.
+fn gaps(ranks: &BTreeSet<u32>) -> Vec<u32> {
+    let last = ranks.last().copied().unwrap_or(0);
+    (0..last).filter(|rank| !ranks.contains(rank)).take(1_000).collect()
 }
 
 /// The first few, and how many more.

@@ -102,13 +102,25 @@ mod tests {
         let ids = Ids::of(Library::Nccl);
         let clocks = Clocks { gpu_khz: 1e6, cpu_period: (1, 1_000_000_000) };
         let mut reader = Reader::new(&ids, clocks, 5);
-        let rows = [(0x2f, 1, 100), (0x2f, 2, 200), (0x31, 1, 250), (0x30, 2, 300), (0x30, 1, 400), (0x30, 9, 500)];
+        let rows = [
+            (0x2f, 1, 100),
+            (0x2f, 2, 200),
+            (0x31, 1, 250),
+            (0x30, 2, 300),
+            (0x30, 1, 400),
+            (0x30, 9, 500),
+        ];
         let proxies: Vec<Proxy> = rows
             .into_iter()
-            .filter_map(|(id, rsvd, timestamp)| reader.feed(&Record { id, size: 64, rsvd, timestamp }))
+            .filter_map(|(id, rsvd, timestamp)| {
+                reader.feed(&Record { id, size: 64, rsvd, timestamp })
+            })
             .collect();
         reader.finish();
-        assert_eq!(proxies.iter().map(|p| (p.start_ns, p.end_ns)).collect::<Vec<_>>(), [(200, 300), (100, 400)]);
+        assert_eq!(
+            proxies.iter().map(|p| (p.start_ns, p.end_ns)).collect::<Vec<_>>(),
+            [(200, 300), (100, 400)]
+        );
         assert_eq!(reader.unpaired, 2);
     }
 }

@@ -5,9 +5,11 @@
 //!      type  size      rsvd (CPU: slot)   timestamp
 //! ```
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
+
+use crate::ingest::open;
+use crate::{Error, Result};
 
 /// Bytes of a record.
 pub const RECORD: usize = 16;
@@ -47,15 +49,15 @@ impl Record {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn for_each(path: &Path, mut each: impl FnMut(Record)) -> io::Result<usize> {
-    let mut file = File::open(path)?;
+pub fn for_each(path: &Path, mut each: impl FnMut(Record)) -> Result<usize> {
+    let mut file = open::open(path)?;
     let mut buffer = vec![0; CHUNK];
     let mut filled = 0;
     loop {
         let free = buffer.get_mut(filled..).unwrap_or_default();
         let got = match file.read(free) {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            read => read?,
+            Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+            read => read.map_err(|e| Error::input(path, format!("cannot be read: {e}")))?,
         };
         filled += got;
         if got > 0 && filled < CHUNK {
