@@ -1,6 +1,7 @@
 //! From a run to its report: the numbers first, then what explains them.
 
 use crate::findings;
+use crate::npkit::join::Joined;
 use crate::report::{Report, build};
 use crate::run::Run;
 use crate::transport::Facts;
@@ -14,6 +15,7 @@ pub fn of(run: &Run) -> Report {
         facts.as_ref().map_or_else(Vec::new, |facts| transport_findings(facts, &report));
     let mut findings: Vec<Finding> =
         of_transport.into_iter().chain(findings::find(&report)).collect();
+    findings.extend(report.npkit.iter().flat_map(Joined::findings));
     findings::sort(&mut findings);
     Report { findings, ..report }
 }

@@ -148,6 +148,9 @@ pub struct ReportArgs {
     /// Output of `nvidia-smi topo -m` on the run's machine: which transport would be possible
     #[arg(long, value_name = "FILE")]
     pub topo: Option<PathBuf>,
+    /// Folders with NPKit dumps of one communicator of the run: what happens inside of its kernels
+    #[arg(long, value_name = "DIR", num_args = 1..)]
+    pub npkit: Vec<PathBuf>,
     /// How steps and ranks are found.
     #[command(flatten)]
     pub steps: StepArgs,
@@ -162,10 +165,10 @@ pub struct ReportArgs {
 /// See [`Run::read`]; a file that cannot be written.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     args.output.files()?;
-    let (mut reports, mut nccl_logs, mut inspector) =
-        (args.reports.clone(), args.nccl_log.clone(), args.inspector.clone());
+    let (mut reports, mut nccl_logs) = (args.reports.clone(), args.nccl_log.clone());
+    let (mut inspector, mut npkit) = (args.inspector.clone(), args.npkit.clone());
     // `--inspector logs/ ddp_*.sqlite`: the option takes all that follows, but an export is never a log.
-    for logs in [&mut inspector, &mut nccl_logs] {
+    for logs in [&mut inspector, &mut nccl_logs, &mut npkit] {
         reports.extend(
             logs.extract_if(.., |path| path.extension().is_some_and(|ending| ending == "sqlite")),
         );
@@ -180,6 +183,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         nccl_logs: super::inputs::expand(&nccl_logs)?,
         topology: args.topo.clone(),
         inspector: super::inputs::expand(&inspector)?,
+        npkit: super::inputs::expand(&npkit)?,
         ..args.steps.options()
     };
     args.output.spare(

@@ -1,46 +1,28 @@
 //! What explains the time inside collectives: who waits for whom, which channel is slow, whether the network's proxies are the
 //! limit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::phases::{Phases, Requests};
+use super::channels::{Channel, Member, SHORT, channels};
+use super::phases::Requests;
 use crate::stats;
 use crate::units;
 use crate::warning::{Finding, Severity};
 
-/// A collective shorter than this says little about channels or proxies, ns.
-const SHORT: i64 = 50_000;
 /// Waiting below this is what any handshake takes, ns.
 const SHORT_WAIT: i64 = 20_000;
 /// From this share of a rank's time in primitives on, waiting is what the collective consists of.
 const MOSTLY: f64 = 0.5;
 /// A channel that takes this much longer than the others on every rank is slow.
 const SLOW_CHANNEL: f64 = 1.2;
-/// With fewer channels the median is one of them.
-const FEWEST_CHANNELS: usize = 3;
 /// Collectives that have to agree.
-const FEWEST: usize = 3;
+const FEWEST: u64 = 3;
 /// A share of a kernel in which requests are in flight from which on the network is the limit.
 const IN_FLIGHT: f64 = 0.8;
 /// Findings of one kind.
 const MOST: usize = 3;
-
-/// One collective on one rank.
-#[derive(Debug, Clone, Copy)]
-pub struct Member<'p> {
-    /// Which collective: the same number on every rank.
-    pub collective: usize,
-    /// The rank.
-    pub rank: u32,
-    /// How much later than the first rank it began, ns; `None` if that is not known.
-    pub late_ns: Option<i64>,
-    /// How long it took, ns.
-    pub length_ns: i64,
-    /// Where the time went.
-    pub phases: &'p Phases,
-}
 
 /// All findings, the most important first.
 pub fn find(members: &[Member<'_>]) -> Vec<Finding> {
@@ -142,42 +124,24 @@ fn waiting(members: &[Member<'_>]) -> Vec<Finding> {
 
 /// Channels that take longer than the others on every rank.
 fn slow_channels(members: &[Member<'_>]) -> Vec<Finding> {
-    let mut ratios: BTreeMap<u32, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
-    let mut ranks: BTreeMap<u32, ()> = BTreeMap::new();
-    for member in members.iter().filter(|m| m.length_ns >= SHORT) {
-        let mut lengths: BTreeMap<u32, i64> = BTreeMap::new();
-        for lane in &member.phases.lanes {
-            // Waiting for a late rank is the same in every channel and would hide the difference.
-            let length = lane.end_ns.saturating_sub(lane.start_ns) - lane.wait_ns.unwrap_or(0);
-            *lengths.entry(lane.channel).or_default() += length.max(0);
-        }
-        let all: Vec<i64> = lengths.values().copied().collect();
-        let Some(median) = stats::median_i64(&all).filter(|ns| *ns > 0) else { continue };
-        if lengths.len() < FEWEST_CHANNELS {
-            continue;
-        }
-        ranks.insert(member.rank, ());
-        for (channel, ns) in lengths {
-            let of_rank = ratios.entry(channel).or_default().entry(member.rank).or_default();
-            of_rank.push(ns as f64 / median as f64);
-        }
+    let channels = channels(members);
+    let ranks: BTreeSet<u32> =
+        channels.iter().filter(|c| c.relative.is_some()).map(|c| c.rank).collect();
+    let mut by_channel: BTreeMap<u32, Vec<&Channel>> = BTreeMap::new();
+    for channel in channels.iter().filter(|c| c.compared >= FEWEST) {
+        by_channel.entry(channel.channel).or_default().push(channel);
     }
-    let mut slow: Vec<(f64, u32, usize)> = ratios
-        .iter()
+    let mut slow: Vec<(f64, u32, u64)> = by_channel
+        .into_iter()
         .filter_map(|(channel, of_ranks)| {
-            let medians: Vec<f64> = of_ranks
-                .values()
-                .filter(|ratios| ratios.len() >= FEWEST)
-                .filter_map(|ratios| stats::median(ratios))
-                .collect();
-            let least = medians.iter().copied().min_by(f64::total_cmp)?;
-            let count = of_ranks.values().map(Vec::len).max().unwrap_or(0);
-            (medians.len() == ranks.len() && least >= SLOW_CHANNEL)
-                .then(|| Some((stats::median(&medians)?, *channel, count)))?
+            let ratios: Vec<f64> = of_ranks.iter().filter_map(|c| c.relative).collect();
+            let is_slow = ratios.len() == ranks.len() && ratios.iter().all(|r| *r >= SLOW_CHANNEL);
+            let compared = of_ranks.iter().map(|c| c.compared).max()?;
+            is_slow.then_some((stats::median(&ratios)?, channel, compared))
         })
         .collect();
     slow.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let describe = |(ratio, channel, count): (f64, u32, usize)| {
+    let describe = |(ratio, channel, count): (f64, u32, u64)| {
         let longer = units::percent(ratio - 1.0);
         let on = if ranks.len() == 1 { "its rank" } else { "all ranks" };
         finding(
@@ -207,7 +171,8 @@ fn proxy_latency(members: &[Member<'_>]) -> Vec<Finding> {
     let with_proxies =
         members.iter().filter(|m| m.length_ns >= SHORT && !m.phases.proxies.is_empty()).count();
     let describe = |(name, cases): (&str, Vec<(f64, Requests, u32)>)| {
-        if cases.len() * 2 < with_proxies || cases.len() < FEWEST.min(with_proxies) {
+        if cases.len() * 2 < with_proxies || (cases.len() as u64) < FEWEST.min(with_proxies as u64)
+        {
             return None;
         }
         let share = stats::median(&cases.iter().map(|(share, ..)| *share).collect::<Vec<_>>())?;
@@ -248,7 +213,7 @@ fn finding<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::npkit::phases::LaneTimes;
+    use crate::npkit::phases::{LaneTimes, Phases};
 
     fn phases(wait_ns: i64, share: f64, lanes: &[(u32, i64)]) -> Phases {
         let lane = |&(channel, length): &(u32, i64)| LaneTimes {

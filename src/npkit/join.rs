@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::channels::{Channel, Member, channels};
 use super::dump::{Dump, RankDump};
-use super::findings::{self, Member};
+use super::findings;
 use super::group::{self, Group, groups};
 use super::lane::Lane;
 use super::phases::{self, Phases};
+use super::totals::{EventTotal, totals};
 use crate::model::Ns;
 use crate::stats;
 use crate::units::{self, plural, rank_list};
@@ -66,6 +68,10 @@ pub struct Joined {
     pub ranks: Vec<JoinedRank>,
     /// Kernels with events, by rank and time.
     pub kernels: Vec<JoinedKernel>,
+    /// Channel by channel.
+    pub channels: Vec<Channel>,
+    /// All events of the dump by name.
+    pub totals: Vec<EventTotal>,
     /// What is missing or doubtful.
     pub problems: Vec<Warning>,
 }
@@ -119,19 +125,21 @@ pub struct JoinedKernel {
 impl Joined {
     /// What explains the time inside of the kernels.
     pub fn findings(&self) -> Vec<Finding> {
-        let members: Vec<Member<'_>> = self
-            .kernels
-            .iter()
-            .map(|kernel| Member {
-                collective: kernel.collective,
-                rank: kernel.rank,
-                late_ns: kernel.late_ns,
-                length_ns: kernel.end_ns - kernel.start_ns,
-                phases: &kernel.phases,
-            })
-            .collect();
-        findings::find(&members)
+        findings::find(&members(&self.kernels))
     }
+}
+
+fn members(kernels: &[JoinedKernel]) -> Vec<Member<'_>> {
+    kernels
+        .iter()
+        .map(|kernel| Member {
+            collective: kernel.collective,
+            rank: kernel.rank,
+            late_ns: kernel.late_ns,
+            length_ns: kernel.end_ns - kernel.start_ns,
+            phases: &kernel.phases,
+        })
+        .collect()
 }
 
 /// Puts the events of a dump into the kernels of a report.
@@ -146,6 +154,8 @@ pub fn join(ranks: &[RankKernels], dump: &Dump) -> Joined {
         kernels_without_events: 0,
         ranks: Vec::new(),
         kernels: Vec::new(),
+        channels: Vec::new(),
+        totals: totals(dump),
         problems: Vec::new(),
     };
     let mut used: Vec<u32> = Vec::new();
@@ -183,6 +193,7 @@ pub fn join(ranks: &[RankKernels], dump: &Dump) -> Joined {
     joined.kernels_without_events = kernels.saturating_sub(joined.kernels.len() as u64);
     joined.kernels.sort_by_key(|kernel| (kernel.rank, kernel.start_ns, kernel.end_ns));
     lateness(&mut joined.kernels, &ranks, &joined.ranks);
+    joined.channels = channels(&members(&joined.kernels));
     problems.extend(outside(&joined));
     problems.extend(without_events(&joined, kernels));
     problems.extend(not_dumped(&ranks, &used));

@@ -6,6 +6,7 @@
 //!                                                     phases, findings: of both
 //! ```
 
+pub mod channels;
 pub mod dump;
 pub mod files;
 pub mod findings;
@@ -19,5 +20,6 @@ mod problem;
 pub mod proxy;
 pub mod read;
 pub mod record;
+pub mod totals;
 pub mod trace;
 pub mod view;

@@ -29,4 +29,6 @@ pub struct Options {
     pub topology: Option<PathBuf>,
     /// NCCL Inspector logs of the run, or folders with them.
     pub inspector: Vec<PathBuf>,
+    /// Folders with NPKit dumps of the run.
+    pub npkit: Vec<PathBuf>,
 }
