@@ -7,7 +7,8 @@ use clap::Args;
 use super::output::OutputArgs;
 use super::{Outcome, inputs};
 use crate::npkit::ids::{Ids, Library};
-use crate::npkit::{read, trace, view};
+use crate::npkit::read::Table;
+use crate::npkit::{self, view};
 use crate::{Error, Result};
 
 const ABOUT: &str = "Reads the dumps that NPKit leaves in NPKIT_DUMP_DIR and says for each collective, rank and channel where the time goes: \
@@ -49,26 +50,17 @@ pub fn run(args: &NpkitArgs) -> Result<Outcome> {
     args.output.files()?;
     let paths = inputs::expand(&args.paths)?;
     args.output.spare(paths.iter().chain(&args.header))?;
-    let ids = match (&args.header, args.lib) {
-        (Some(header), _) => Some(Ids::of_header(header)?),
-        (None, Some(library)) => Some(Ids::of(library)),
-        (None, None) => None,
+    let table = match (&args.header, args.lib) {
+        (Some(header), _) => Table::Given(Ids::of_header(header)?),
+        (None, Some(library)) => Table::Given(Ids::of(library)),
+        (None, None) => Table::Fitting(&Library::ALL),
     };
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|e| {
         Error::usage(format!("--threads {threads}: threads cannot be started: {e}"))
     })?;
-    let dump = match paths.as_slice() {
-        [one] if !one.is_dir() => match &ids {
-            None => trace::read(one)?,
-            Some(_) => {
-                return Err(Error::usage("--lib and --header are for dumps")
-                    .with_hint("the generator's JSON has the names of events already"));
-            }
-        },
-        folders => pool.install(|| read::folders(folders, ids))?,
-    };
+    let dump = pool.install(|| npkit::read(&paths, table))?;
     let inputs = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
     args.output.emit(&view::view(&dump, inputs))?;
     Ok(Outcome::Done)

@@ -38,11 +38,11 @@ pub struct Channel {
     pub collectives: u64,
     /// From its first event to its last, waiting included: median over collectives, ns.
     pub length_ns: i64,
-    /// Collectives of at least 50 µs and three channels in which it took part.
+    /// Those of at least 50 µs in which three channels or more do the same as this one.
     pub compared: u64,
     /// Those in which it was the last to end.
     pub last_count: u64,
-    /// Its length without waiting by that of the median channel, median over those; `None` if there are none.
+    /// Its length without waiting by that of the median of those channels, median over collectives; `None` if there are none.
     pub relative: Option<f64>,
     /// The primitive in which it spends most of its time, over all collectives.
     pub mostly_in: Option<String>,
@@ -60,32 +60,14 @@ struct Tally {
 pub fn channels(members: &[Member<'_>]) -> Vec<Channel> {
     let mut tallies: BTreeMap<(u32, u32), Tally> = BTreeMap::new();
     for member in members {
-        let lanes = &member.phases.lanes;
-        // Work that is merged into one kernel begins several lanes of a channel.
-        let mut busy: BTreeMap<u32, (i64, i64, i64)> = BTreeMap::new();
-        for lane in lanes {
-            let length = lane.end_ns.saturating_sub(lane.start_ns);
-            let (all, working, end) = busy.entry(lane.channel).or_insert((0, 0, i64::MIN));
-            *all += length;
-            // Waiting for a late rank is the same in every channel and would hide the difference.
-            *working += (length - lane.wait_ns.unwrap_or(0)).max(0);
-            *end = lane.end_ns.max(*end);
-            let tally = tallies.entry((lane.channel, member.rank)).or_default();
-            for (name, ns) in &lane.phases {
-                *tally.phases.entry(name.clone()).or_default() += ns;
-            }
-        }
-        let working: Vec<i64> = busy.values().map(|(_, working, _)| *working).collect();
-        let median = stats::median_i64(&working).filter(|ns| *ns > 0);
-        let compares = member.length_ns >= SHORT && busy.len() >= FEWEST_CHANNELS;
-        let last = busy.values().map(|(.., end)| *end).max();
-        for (channel, (all, working, end)) in busy {
+        for (channel, busy) in busy(member) {
             let tally = tallies.entry((channel, member.rank)).or_default();
-            tally.lengths.push(all);
-            if let Some(median) = median.filter(|_| compares) {
-                tally.ratios.push(working as f64 / median as f64);
-                tally.last += u64::from(Some(end) == last);
+            tally.lengths.push(busy.length_ns);
+            for (name, ns) in &busy.phases {
+                *tally.phases.entry((*name).to_owned()).or_default() += ns;
             }
+            tally.ratios.extend(busy.relative);
+            tally.last += u64::from(busy.last && busy.relative.is_some());
         }
     }
     let row = |((channel, rank), tally): ((u32, u32), Tally)| {
@@ -102,4 +84,52 @@ pub fn channels(members: &[Member<'_>]) -> Vec<Channel> {
         })
     };
     tallies.into_iter().filter_map(row).collect()
+}
+
+/// One channel in one collective.
+#[derive(Default)]
+struct Busy<'p> {
+    length_ns: i64,
+    /// Length without waiting: that for a late rank is the same in every channel and would hide the difference.
+    working_ns: i64,
+    end_ns: i64,
+    phases: BTreeMap<&'p str, i64>,
+    /// By the median of the channels that do the same; `None` if there are too few.
+    relative: Option<f64>,
+    /// It ends last of those.
+    last: bool,
+}
+
+/// The channels of one collective on one rank.
+fn busy<'p>(member: &Member<'p>) -> BTreeMap<u32, Busy<'p>> {
+    let mut channels: BTreeMap<u32, Busy<'p>> = BTreeMap::new();
+    // Work that is merged into one kernel begins several lanes of a channel.
+    for lane in &member.phases.lanes {
+        let length = lane.end_ns.saturating_sub(lane.start_ns);
+        let busy = channels.entry(lane.channel).or_default();
+        busy.length_ns += length;
+        busy.working_ns += (length - lane.wait_ns.unwrap_or(0)).max(0);
+        busy.end_ns = lane.end_ns.max(busy.end_ns);
+        for (name, ns) in &lane.phases {
+            *busy.phases.entry(name).or_default() += ns;
+        }
+    }
+    if member.length_ns < SHORT {
+        return channels;
+    }
+    // A buffer that sends is not to be held against one that receives.
+    let mut alike: BTreeMap<Vec<&str>, Vec<&mut Busy<'p>>> = BTreeMap::new();
+    for busy in channels.values_mut() {
+        alike.entry(busy.phases.keys().copied().collect()).or_default().push(busy);
+    }
+    for mut group in alike.into_values().filter(|group| group.len() >= FEWEST_CHANNELS) {
+        let working: Vec<i64> = group.iter().map(|busy| busy.working_ns).collect();
+        let median = stats::median_i64(&working).filter(|ns| *ns > 0);
+        let last = group.iter().map(|busy| busy.end_ns).max();
+        for busy in &mut group {
+            busy.relative = median.map(|median| busy.working_ns as f64 / median as f64);
+            busy.last = Some(busy.end_ns) == last;
+        }
+    }
+    channels
 }

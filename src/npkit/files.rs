@@ -72,13 +72,6 @@ pub fn find(folders: &[PathBuf]) -> Result<BTreeMap<u32, RankFiles>> {
     Ok(ranks)
 }
 
-/// True if a folder holds a file of a dump.
-pub fn is_dump(folder: &Path) -> bool {
-    std::fs::read_dir(folder).is_ok_and(|mut entries| {
-        entries.any(|entry| entry.is_ok_and(|entry| name_of(&entry.path()).is_some()))
-    })
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Gpu,

@@ -15,6 +15,8 @@ use crate::warning::{Finding, Severity};
 const SHORT_WAIT: i64 = 20_000;
 /// From this share of a rank's time in primitives on, waiting is what the collective consists of.
 const MOSTLY: f64 = 0.5;
+/// Waiting is told of from this share of a rank's time in all collectives on.
+const NOTABLE: f64 = 0.05;
 /// A channel that takes this much longer than the others on every rank is slow.
 const SLOW_CHANNEL: f64 = 1.2;
 /// Collectives that have to agree.
@@ -88,13 +90,15 @@ fn waiting(members: &[Member<'_>]) -> Vec<Finding> {
             None => "no rank of the dump arrives that much later, so the data itself comes late"
                 .to_owned(),
         };
+        if of_all < NOTABLE {
+            return None;
+        }
         let title = format!(
-            "{} of {} on rank {rank} is waiting, most of it in {wait_in}: {because}{}.",
+            "Rank {rank} spends {} of its time in {} waiting, most of it in {wait_in}: {because}{}.",
             units::percent(share),
-            if all == 1 {
-                "the collective".to_owned()
-            } else {
-                format!("{} of {} collectives", cases.len(), all)
+            match (cases.len(), all) {
+                (1, 1) => "the collective".to_owned(),
+                (some, all) => format!("{some} of {all} collectives"),
             },
             if cases.len() > 1 { " (medians)" } else { "" },
         );
@@ -245,7 +249,7 @@ mod tests {
         assert_eq!(list.len(), 1);
         assert_eq!(
             list[0].title,
-            "95.0 % of the collective on rank 0 is waiting, most of it in RECV_REDUCE_COPY_SEND: rank 1 arrives 2.01 ms later."
+            "Rank 0 spends 95.0 % of its time in the collective waiting, most of it in RECV_REDUCE_COPY_SEND: rank 1 arrives 2.01 ms later."
         );
         assert_eq!(list[0].evidence["waits_for_rank"], 1);
         // All there at once: nobody is blamed.

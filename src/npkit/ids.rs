@@ -34,6 +34,9 @@ impl Library {
     /// All of them, in the order of the columns of the table.
     pub const ALL: [Library; 4] = [Library::Nccl, Library::Msccl, Library::Rccl, Library::Mscclpp];
 
+    /// Those that run on GPUs that nsys captures.
+    pub const NVIDIA: [Library; 3] = [Library::Nccl, Library::Msccl, Library::Mscclpp];
+
     /// The name on the command line and in output.
     pub fn label(self) -> &'static str {
         match self {
@@ -69,6 +72,8 @@ pub struct Meaning {
     pub role: Role,
     /// The number of the record that begins the event; its own if it has none.
     pub entry: u8,
+    /// It is of a whole collective, of which other events are parts.
+    pub whole: bool,
 }
 
 /// The numbers of a dump and what they mean.
@@ -76,7 +81,8 @@ pub struct Meaning {
 pub struct Ids {
     /// The libraries that the table is of; empty if it came from a header.
     pub libraries: Vec<Library>,
-    meanings: BTreeMap<u8, Meaning>,
+    /// By number.
+    meanings: Vec<Option<Meaning>>,
 }
 
 /// Which numbers occur in a dump.
@@ -127,19 +133,19 @@ impl Ids {
         Ok(Self::named(with_operations(rows)))
     }
 
-    /// The table that fits the numbers of a dump. If several libraries fit and agree on them, all are named.
+    /// The table of those libraries that fits the numbers of a dump. If several fit and agree on them, all are named.
     ///
     /// # Errors
     /// A number that occurs has different names in libraries that fit equally well.
-    pub fn fitting(seen: &Seen) -> Result<Self> {
-        let tables: Vec<Ids> = Library::ALL.into_iter().map(Ids::of).collect();
+    pub fn fitting(seen: &Seen, among: &[Library]) -> Result<Self> {
+        let tables: Vec<Ids> = among.iter().copied().map(Ids::of).collect();
         let by_clock: Vec<&Ids> = tables.iter().filter(|ids| ids.begins(seen)).collect();
         let able = if by_clock.is_empty() { tables.iter().collect() } else { by_clock };
         let unknown = |ids: &&Ids| seen.ids.iter().filter(|id| ids.get(**id).is_none()).count();
         let fewest = able.iter().map(unknown).min().unwrap_or(0);
         let fit: Vec<&Ids> = able.into_iter().filter(|ids| unknown(ids) == fewest).collect();
         let Some((first, rest)) = fit.split_first() else {
-            return Err(Error::inputs("no library is known")); // The table is never empty.
+            return Err(Error::inputs("no library can have written the dump"));
         };
         for other in rest {
             let differing = seen.ids.iter().find(|id| first.get(**id) != other.get(**id));
@@ -163,14 +169,15 @@ impl Ids {
     /// A table of numbers that were given to the names of a trace.
     pub fn of_names(names: &BTreeMap<String, u8>) -> Self {
         let meaning = |(name, id): (&String, &u8)| {
-            (*id, Meaning { name: name.clone(), role: Role::Entry, entry: *id })
+            let (name, whole) = (name.clone(), is_whole(name));
+            (*id, Meaning { name, role: Role::Entry, entry: *id, whole })
         };
-        Self { libraries: Vec::new(), meanings: names.iter().map(meaning).collect() }
+        Self::table(names.iter().map(meaning))
     }
 
     /// The meaning of a number.
     pub fn get(&self, id: u8) -> Option<&Meaning> {
-        self.meanings.get(&id)
+        self.meanings.get(usize::from(id))?.as_ref()
     }
 
     /// The name of the event that begins with record `entry`.
@@ -184,6 +191,16 @@ impl Ids {
             [] => "not named".to_owned(),
             libraries => libraries.iter().map(|l| l.label()).collect::<Vec<_>>().join(" or "),
         }
+    }
+
+    fn table(rows: impl Iterator<Item = (u8, Meaning)>) -> Self {
+        let mut meanings = vec![None; 256];
+        for (id, meaning) in rows {
+            if let Some(place) = meanings.get_mut(usize::from(id)) {
+                *place = Some(meaning);
+            }
+        }
+        Self { libraries: Vec::new(), meanings }
     }
 
     /// True if the first record of a buffer can be one of this library's clock records.
@@ -210,11 +227,24 @@ impl Ids {
                 },
             };
             let entry = entries.get(base).copied().unwrap_or(id);
-            Meaning { name: base.to_owned(), role, entry }
+            Meaning { name: base.to_owned(), role, entry, whole: is_whole(base) }
         };
-        let meanings = rows.iter().map(|(name, id)| (*id, meaning(name, *id))).collect();
-        Self { libraries: Vec::new(), meanings }
+        Self::table(rows.iter().map(|(name, id)| (*id, meaning(name, *id))))
     }
+}
+
+/// True for the events around a whole collective, of which others are parts.
+pub fn is_whole(name: &str) -> bool {
+    matches!(
+        name,
+        "ALL_REDUCE_RING"
+            | "ALL_REDUCE_TREE_UPDOWN"
+            | "ALL_REDUCE_TREE_SPLIT"
+            | "ALL_GATHER_RING"
+            | "BROADCAST_RING"
+            | "MSCCL_RUN"
+            | "KERNEL_ALLREDUCE"
+    )
 }
 
 /// MSCCL++ defines only the first number of its executor's operations: the others follow in the order of its operations.
@@ -231,9 +261,10 @@ fn with_operations(mut rows: Vec<(String, u8)>) -> Vec<(String, u8)> {
     let mut names: Vec<(u8, &str)> = known
         .meanings
         .iter()
-        .filter(|(_, m)| m.role == Role::Entry && m.name.starts_with("EXECUTOR_"))
-        .filter(|(_, m)| m.name != "EXECUTOR_INIT")
-        .map(|(id, m)| (*id, m.name.as_str()))
+        .flatten()
+        .filter(|m| m.role == Role::Entry && m.name.starts_with("EXECUTOR_"))
+        .filter(|m| m.name != "EXECUTOR_INIT")
+        .map(|m| (m.entry, m.name.as_str()))
         .collect();
     names.sort_unstable();
     for n in 0..exit.saturating_sub(entry) {
@@ -259,7 +290,7 @@ mod tests {
     #[test]
     fn the_tables_are_read_whole() {
         // Rows of data/npkit/event_ids.tsv that begin with NPKIT_EVENT_, without INVALID and EXECUTOR_OP_BASE.
-        let counts = Library::ALL.map(|library| Ids::of(library).meanings.len());
+        let counts = Library::ALL.map(|library| Ids::of(library).meanings.iter().flatten().count());
         assert_eq!(counts, [78, 82, 104, 88]);
         let send = Ids::of(Library::Nccl).get(0x36).cloned().expect("0x36");
         assert_eq!(
@@ -273,7 +304,9 @@ mod tests {
 
     #[test]
     fn libraries_that_agree_are_all_named() {
-        let label = |first, ids: &[u8]| Ids::fitting(&seen(first, ids)).expect("a library").label();
+        let label = |first, ids: &[u8]| {
+            Ids::fitting(&seen(first, ids), &Library::ALL).expect("a library").label()
+        };
         assert_eq!(label(0x34, &[0x33, 0x35, 0x36]), "nccl or msccl or rccl");
         assert_eq!(label(0x34, &[0x33, 0x58, 0x59]), "rccl");
         assert_eq!(label(0x02, &[0x01, 0x1f, 0x3d]), "mscclpp");
@@ -283,7 +316,8 @@ mod tests {
 
     #[test]
     fn libraries_that_differ_have_to_be_named() {
-        let error = Ids::fitting(&seen(0x34, &[0x33, 0x50, 0x51])).expect_err("no library");
+        let error =
+            Ids::fitting(&seen(0x34, &[0x33, 0x50, 0x51]), &Library::ALL).expect_err("no library");
         assert!(
             error
                 .to_string()
@@ -291,6 +325,8 @@ mod tests {
             "{error}"
         );
         assert!(error.hint.is_some_and(|hint| hint.contains("--lib")));
+        let nvidia = Ids::fitting(&seen(0x34, &[0x33, 0x50, 0x51]), &Library::NVIDIA);
+        assert_eq!(nvidia.expect("a library").label(), "msccl");
     }
 
     #[test]

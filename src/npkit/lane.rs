@@ -198,7 +198,10 @@ impl<'i> Reader<'i> {
                 let lane = self.lane.get_or_insert_with(|| Lane::new(self.channel, now));
                 lane.records += 1;
                 lane.end_ns = lane.end_ns.max(now);
-                let outermost = self.open.iter().all(|(entry, ..)| is_whole(self.ids.name(*entry)));
+                let outermost = self
+                    .open
+                    .iter()
+                    .all(|(entry, ..)| self.ids.get(*entry).is_some_and(|m| m.whole));
                 if self.open.len() < OPEN {
                     self.open.push((record.id, record.timestamp, outermost));
                 } else {
@@ -273,20 +276,6 @@ impl<'i> Reader<'i> {
         let since = i64::try_from(since).unwrap_or(if since < 0 { i64::MIN } else { i64::MAX });
         Some(cpu_ns.saturating_add(self.clocks.gpu_ns(since)))
     }
-}
-
-/// True for the events around a whole collective, of which others are parts.
-pub fn is_whole(name: &str) -> bool {
-    matches!(
-        name,
-        "ALL_REDUCE_RING"
-            | "ALL_REDUCE_TREE_UPDOWN"
-            | "ALL_REDUCE_TREE_SPLIT"
-            | "ALL_GATHER_RING"
-            | "BROADCAST_RING"
-            | "MSCCL_RUN"
-            | "KERNEL_ALLREDUCE"
-    )
 }
 
 #[cfg(test)]

@@ -23,3 +23,24 @@ pub mod record;
 pub mod totals;
 pub mod trace;
 pub mod view;
+
+use std::path::PathBuf;
+
+use self::dump::Dump;
+use self::read::Table;
+use crate::{Error, Result};
+
+/// Reads the dump in some folders, or the one JSON that NPKit's generator made of it.
+///
+/// # Errors
+/// Nothing that NPKit wrote, a file that cannot be read, numbers that mean different things in libraries that fit.
+pub fn read(paths: &[PathBuf], table: Table) -> Result<Dump> {
+    match (paths, table) {
+        ([file], Table::Fitting(_)) if file.is_file() => trace::read(file),
+        ([file], Table::Given(_)) if file.is_file() => {
+            Err(Error::usage("--lib and --header are for the folder of a dump")
+                .with_hint("the generator's JSON has the names of events already"))
+        }
+        (folders, table) => read::folders(folders, table),
+    }
+}

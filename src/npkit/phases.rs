@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::dump::RankDump;
-use super::ids::Ids;
-use super::lane::{Lane, Sum, is_whole};
+use super::ids::{Ids, is_whole};
+use super::lane::{Lane, Sum};
 use super::primitive::{Part, Reserved, primitive};
 use super::proxy::Proxy;
 use crate::stats;

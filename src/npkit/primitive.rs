@@ -1,7 +1,6 @@
 //! What the names of events mean: which primitive, which part of a collective, what `size` and `rsvd` say.
 
-use super::ids::{Ids, Library};
-use super::lane::is_whole;
+use super::ids::{Ids, Library, is_whole};
 
 /// A part of a collective that several primitives make up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::dump::{Dump, Total};
 use super::files::{self, RankFiles};
-use super::ids::{Ids, Role, Seen};
+use super::ids::{Ids, Library, Role, Seen};
 use super::lane::{Clocks, Faults, Lane, Reader};
 use super::problem::{self, Found};
 use super::proxy::{self, Proxy};
@@ -49,18 +49,27 @@ struct Survey {
     rest: usize,
 }
 
-/// Reads the dump in some folders. `ids` is the table that was asked for; without one the numbers that occur choose it.
+/// Where the meaning of numbers comes from.
+#[derive(Debug)]
+pub enum Table {
+    /// It was asked for.
+    Given(Ids),
+    /// The one of these libraries that fits the numbers that occur.
+    Fitting(&'static [Library]),
+}
+
+/// Reads the dump in some folders.
 ///
 /// # Errors
 /// A folder without a dump, a file that cannot be read, numbers that mean different things in libraries that fit.
-pub fn folders(folders: &[PathBuf], ids: Option<Ids>) -> Result<Dump> {
+pub fn folders(folders: &[PathBuf], table: Table) -> Result<Dump> {
     let ranks = files::find(folders)?;
     let files: Vec<File<'_>> =
         ranks.iter().flat_map(|(rank, files)| listed(*rank, files)).collect();
     let surveys: Vec<Survey> = files.par_iter().map(survey).collect::<Result<_>>()?;
-    let ids = match ids {
-        Some(ids) => ids,
-        None => Ids::fitting(&seen(&files, &surveys))?,
+    let ids = match table {
+        Table::Given(ids) => ids,
+        Table::Fitting(among) => Ids::fitting(&seen(&files, &surveys), among)?,
     };
     let mut found = Found::default();
     let mut dump = Dump {

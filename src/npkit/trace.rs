@@ -12,8 +12,8 @@ use serde::de::{
 };
 
 use super::dump::Dump;
-use super::ids::Ids;
-use super::lane::{Lane, Span, is_whole};
+use super::ids::{Ids, is_whole};
+use super::lane::{Lane, Span};
 use super::proxy::Proxy;
 use super::read::{MOST_LANES, MOST_PROXIES};
 use crate::ingest::open;

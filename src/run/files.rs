@@ -11,7 +11,8 @@ use crate::ingest::nsys::{self, NsysReport, StepTexts};
 use crate::ingest::{nccl_log, ranks, topo};
 use crate::model::nccl_log::NcclLog;
 use crate::model::topology::Topology;
-use crate::npkit::{self, dump::Dump};
+use crate::npkit::ids::Library;
+use crate::npkit::{self, dump::Dump, read::Table};
 use crate::steps::StepChoice;
 use crate::steps::select::DEFAULT_PATTERN;
 use crate::{Error, Result};
@@ -64,7 +65,8 @@ impl Files {
             files.topology = unless_going_on(topo::read(path), options, &mut files.unusable)?;
         }
         if !options.npkit.is_empty() {
-            let dump = npkit::read::folders(&options.npkit, None);
+            // nsys captures GPUs of NVIDIA only.
+            let dump = npkit::read(&options.npkit, Table::Fitting(&Library::NVIDIA));
             files.npkit = unless_going_on(dump, options, &mut files.unusable)?;
         }
         Ok(files)

@@ -26,6 +26,7 @@ mod html_page;
 mod inspect;
 mod merge;
 mod mistakes;
+mod npkit;
 mod readme;
 mod render;
 mod reports;

@@ -29,7 +29,7 @@ fn document(view: &Npkit) -> Document {
         ("Collectives", vec![tables::collectives(view)]),
         ("Channels", vec![tables::channels(&view.channels)]),
         ("Events", vec![tables::totals(&view.totals)]),
-        ("The network's proxies", vec![tables::proxies(view)]),
+        ("The network's proxies", vec![tables::proxies_alone(view)]),
     ];
     Document {
         title: title(view),
@@ -63,6 +63,7 @@ pub(super) fn blocks(joined: &Joined) -> Vec<Block> {
         tables::kernels(joined),
         tables::channels(&joined.channels),
         tables::totals(&joined.totals),
+        tables::proxies_joined(joined),
         tables::ranks(joined),
     ];
     std::iter::once(Block::Text(text))

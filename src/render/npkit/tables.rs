@@ -98,7 +98,7 @@ pub(super) fn channels(channels: &[Channel]) -> Option<Table> {
         Cell::number(text, c.last_count as f64)
     });
     let table = Table::new(
-        "Channels",
+        "Length of each channel over the collectives",
         vec![
             Column::new(
                 "channel",
@@ -152,17 +152,23 @@ pub(super) fn totals(totals: &[EventTotal]) -> Option<Table> {
     (!totals.is_empty()).then(|| table.without_blank_columns())
 }
 
-pub(super) fn proxies(view: &Npkit) -> Option<Table> {
-    let rows: Vec<_> = view
-        .collectives
-        .iter()
-        .flat_map(|collective| {
-            collective.ranks.iter().flat_map(move |(rank, of_rank)| {
-                let requests = of_rank.phases.proxies.iter();
-                requests.map(move |(name, requests)| (collective.index, *rank, name, requests))
-            })
-        })
-        .collect();
+pub(super) fn proxies_alone(view: &Npkit) -> Option<Table> {
+    let of_collectives = view.collectives.iter().flat_map(|collective| {
+        let ranks = collective.ranks.iter();
+        ranks.map(|(rank, of_rank)| (collective.index, *rank, &of_rank.phases))
+    });
+    proxies(of_collectives)
+}
+
+pub(super) fn proxies_joined(joined: &Joined) -> Option<Table> {
+    proxies(joined.kernels.iter().map(|kernel| (kernel.collective, kernel.rank, &kernel.phases)))
+}
+
+fn proxies<'p>(collectives: impl Iterator<Item = (usize, u32, &'p Phases)>) -> Option<Table> {
+    let requests = |(index, rank, phases): (usize, u32, &'p Phases)| {
+        phases.proxies.iter().map(move |(name, requests)| (index, rank, name, requests))
+    };
+    let rows: Vec<_> = collectives.flat_map(requests).collect();
     let scale = TimeScale::of(rows.iter().map(|(.., requests)| requests.max_ns));
     let table = Table::new(
         "Requests of proxy threads by collective and rank",
