@@ -19,6 +19,7 @@ pub mod ingest;
 pub mod inspect;
 pub mod merge;
 pub mod model;
+pub mod npkit;
 pub mod redact;
 pub mod render;
 pub mod report;

@@ -175,6 +175,9 @@ pub struct ReportArgs {
     /// Leave out the replay: no critical path, no predicted gains, less time and memory
     #[arg(long)]
     pub no_replay: bool,
+    /// Folders with NPKit dumps of one communicator of the run: what happens inside of its kernels
+    #[arg(long, value_name = "DIR", num_args = 1..)]
+    pub npkit: Vec<PathBuf>,
     /// How steps and ranks are found.
     #[command(flatten)]
     pub steps: StepArgs,
@@ -189,10 +192,10 @@ pub struct ReportArgs {
 /// See [`Run::read`]; a file that cannot be written.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     args.output.files()?;
-    let (mut reports, mut nccl_logs, mut inspector) =
-        (args.reports.clone(), args.nccl_log.clone(), args.inspector.clone());
+    let (mut reports, mut nccl_logs) = (args.reports.clone(), args.nccl_log.clone());
+    let (mut inspector, mut npkit) = (args.inspector.clone(), args.npkit.clone());
     // `--inspector logs/ ddp_*.sqlite`: the option takes all that follows, but a report is never a log.
-    for logs in [&mut inspector, &mut nccl_logs] {
+    for logs in [&mut inspector, &mut nccl_logs, &mut npkit] {
         reports.extend(logs.extract_if(.., |path| inputs::is_report(path)));
     }
     if reports.is_empty() {
@@ -218,6 +221,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         nccl_logs,
         topology,
         inspector,
+        npkit: inputs::expand(&npkit)?,
         replay: !args.no_replay,
         what_if: args.what_if,
         ..args.steps.options()

@@ -4,7 +4,8 @@ use crate::Error;
 use crate::analysis::{kernels::KernelTimes, run, strip};
 use crate::classify::doubt;
 use crate::collectives::{self, events::Event, groups};
-use crate::model::{Metric, RankTrace};
+use crate::model::{Class, Metric, RankTrace, Span};
+use crate::npkit::join;
 use crate::report::{
     self, Clock, CollectiveGroup, RankReport, Report, RunStep, RunSummary, Settings, Strip,
     headline,
@@ -54,6 +55,7 @@ pub fn numbers(run: &Run) -> Report {
         what_if: run.dependency.what_if.clone(),
         inspector: run.inspector.as_ref().map(|merged| merged.view.clone()),
         transport: facts.as_ref().map(|facts| transport(facts, run)),
+        npkit: run.npkit.as_ref().map(|dump| join::join(&comm_kernels(run), dump)),
         findings: Vec::new(),
         strips: strips(run),
     }
@@ -153,6 +155,29 @@ fn with_peaks(
             .map(|peak| format!("{:.1} GB/s: {}", peak.gbs, peak.source));
     }
     groups
+}
+
+/// The communication kernels of each rank, and the step of the run that each begins in.
+fn comm_kernels(run: &Run) -> Vec<join::RankKernels> {
+    let of = |rank: &RankRun| {
+        let ops = &rank.trace.ops;
+        let windows = measure::windows(&rank.measured.steps);
+        let step_at = |at| {
+            let step = windows.iter().position(|w| w.is_some_and(|window| window.contains(at)))?;
+            rank.measured.values.get(step)?.run_step
+        };
+        let comm = (0..ops.len()).filter(|&i| ops.class[i] == Class::Comm && ops.bytes[i] == 0);
+        let kernel = |i| {
+            let Span { start, end } = ops.span(i);
+            join::Kernel { start, end, step: step_at(start) }
+        };
+        join::RankKernels {
+            rank: rank.trace.rank,
+            epoch_ns: rank.trace.epoch_ns,
+            kernels: comm.map(kernel).collect(),
+        }
+    };
+    run.ranks.iter().map(of).collect()
 }
 
 /// What logs and topology say of how ranks reach each other.

@@ -23,6 +23,7 @@ pub use crate::collectives::groups::{CollectiveGroup, StepWait};
 pub use crate::dependency::view::{CriticalPath, Replay, Scope, WhatIf};
 pub use crate::merge::view::{InspectorMerge, InspectorPair, InspectorRank};
 pub use crate::model::input::{Capture, Input};
+pub use crate::npkit::join::Joined;
 pub use crate::transport::view::Transport;
 
 /// One finished report.
@@ -65,6 +66,8 @@ pub struct Report {
     pub inspector: Option<InspectorMerge>,
     /// How the ranks reach each other; `None` if neither NCCL logs nor a topology were given.
     pub transport: Option<Transport>,
+    /// What happens inside of the communication kernels; `None` without NPKit dumps.
+    pub npkit: Option<Joined>,
     /// Explanations with evidence, the most important first.
     pub findings: Vec<Finding>,
     /// What the reader has to know about the numbers.

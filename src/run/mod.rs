@@ -33,6 +33,7 @@ use crate::model::input::Input;
 use crate::model::nccl_log::NcclLog;
 use crate::model::topology::Topology;
 use crate::model::{Metric, RankTrace};
+use crate::npkit::dump::Dump;
 use crate::steps::decide::{self, NoSteps, Seen};
 use crate::steps::{Step, StepChoice, StepRule};
 use crate::warning::Warning;
@@ -66,6 +67,8 @@ pub struct Run {
     pub nccl_logs: Vec<NcclLog>,
     /// The topology of its machine.
     pub topology: Option<Topology>,
+    /// NPKit dumps of one of its communicators.
+    pub npkit: Option<Dump>,
     /// What a reader should know, in the order in which it was found.
     pub warnings: Vec<Warning>,
     /// Inputs that could not be used.
@@ -88,7 +91,7 @@ impl Run {
     /// An input that cannot be used (unless `keep_going` and another can), two inputs for one rank, a `--step` that
     /// matches nothing.
     pub fn read(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Result<Run> {
-        let Files { reports, nccl_logs, topology, mut unusable } =
+        let Files { reports, nccl_logs, topology, npkit, mut unusable } =
             Files::read(paths, options, tick)?;
         let Traces { traces, inputs, rule, mut warnings } = traces(reports, &nccl_logs, options)?;
 
@@ -159,6 +162,7 @@ impl Run {
             inspector,
             nccl_logs,
             topology,
+            npkit,
             warnings,
             unusable,
         })

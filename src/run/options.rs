@@ -38,6 +38,8 @@ pub struct Options {
     pub replay: bool,
     /// Print what changes would gain.
     pub what_if: bool,
+    /// Folders with NPKit dumps of the run.
+    pub npkit: Vec<PathBuf>,
 }
 
 impl Options {

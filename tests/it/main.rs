@@ -27,6 +27,7 @@ mod inputs;
 mod inspect;
 mod merge;
 mod mistakes;
+mod npkit;
 mod readme;
 mod render;
 mod reports;

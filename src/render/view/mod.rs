@@ -13,6 +13,7 @@ use std::io::{self, Write};
 
 use super::Page;
 use super::document::{Block, Document, Section};
+use super::npkit;
 use super::units::TimeScale;
 use crate::model::Metric;
 use crate::model::metric::Spread;
@@ -75,6 +76,10 @@ fn document(report: &Report) -> Document {
         ("Why a step takes as long as it does", dependency::blocks(report, scale)),
         ("Collectives", collectives),
         ("Transport", report.transport.iter().flat_map(transport::blocks).map(Some).collect()),
+        (
+            "Inside of the collectives",
+            report.npkit.iter().flat_map(npkit::blocks).map(Some).collect(),
+        ),
         ("Kernels", kernels),
         ("NCCL Inspector", report.inspector.iter().flat_map(inspector::blocks).map(Some).collect()),
         ("Capture", capture),
