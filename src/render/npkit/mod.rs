@@ -1,18 +1,15 @@
 //! What NPKit's dumps say, on its way to a person or a program.
 
 mod csv;
-mod tables;
+pub(super) mod tables;
 
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::document::{Block, Document, Entry, Section};
-use super::table::Tone;
+use super::document::{Block, Document, Section};
 use super::view::notes;
 use super::{Page, units};
-use crate::npkit::join::Joined;
 use crate::npkit::view::Npkit;
-use crate::warning::Warning;
 
 impl Page for Npkit {
     fn document(&self) -> Document {
@@ -50,39 +47,6 @@ fn document(view: &Npkit) -> Document {
                 .to_owned(),
         ],
     }
-}
-
-/// What dumps add to a report: a sentence, kernels, channels, events, and what is wrong.
-pub(super) fn blocks(joined: &Joined) -> Vec<Block> {
-    let text = format!(
-        "NPKit dump ({}): {} of {} records belong to a kernel.",
-        joined.library,
-        units::count(joined.inside_kernels),
-        units::count(joined.events)
-    );
-    let tables = [
-        tables::kernels(joined),
-        tables::channels(&joined.channels),
-        tables::totals(&joined.totals),
-        tables::proxies_joined(joined),
-        tables::ranks(joined),
-    ];
-    std::iter::once(Block::Text(text))
-        .chain(tables.into_iter().flatten().map(Block::Table))
-        .chain(problems(&joined.problems))
-        .collect()
-}
-
-fn problems(problems: &[Warning]) -> Option<Block> {
-    let entry = |problem: &Warning| Entry {
-        name: problem.code.clone(),
-        text: match &problem.hint {
-            Some(hint) => format!("{} {hint}", problem.message),
-            None => problem.message.clone(),
-        },
-        tone: Tone::Neutral,
-    };
-    (!problems.is_empty()).then(|| Block::Entries(problems.iter().map(entry).collect()))
 }
 
 fn title(view: &Npkit) -> String {

@@ -22,7 +22,7 @@ struct Row<'p> {
     phases: &'p Phases,
 }
 
-pub(super) fn collectives(view: &Npkit) -> Option<Table> {
+pub(in crate::render) fn collectives(view: &Npkit) -> Option<Table> {
     let rows: Vec<Row<'_>> = view
         .collectives
         .iter()
@@ -39,7 +39,7 @@ pub(super) fn collectives(view: &Npkit) -> Option<Table> {
     table("Collectives by rank: from the first event to the last", "collective", &rows)
 }
 
-pub(super) fn kernels(joined: &Joined) -> Option<Table> {
+pub(in crate::render) fn kernels(joined: &Joined) -> Option<Table> {
     let rows: Vec<Row<'_>> = joined
         .kernels
         .iter()
@@ -89,7 +89,7 @@ fn table(caption: &str, first: &str, rows: &[Row<'_>]) -> Option<Table> {
     (!rows.is_empty()).then(|| Table::new(caption, columns).without_blank_columns())
 }
 
-pub(super) fn channels(channels: &[Channel]) -> Option<Table> {
+pub(in crate::render) fn channels(channels: &[Channel]) -> Option<Table> {
     let scale = TimeScale::of(channels.iter().map(|c| c.length_ns));
     let relative = |v: &f64| Cell::number(format!("{v:.2}"), *v);
     let number = |n: u32| Cell::number(n.to_string(), f64::from(n));
@@ -128,7 +128,7 @@ pub(super) fn channels(channels: &[Channel]) -> Option<Table> {
     (!channels.is_empty()).then_some(table)
 }
 
-pub(super) fn totals(totals: &[EventTotal]) -> Option<Table> {
+pub(in crate::render) fn totals(totals: &[EventTotal]) -> Option<Table> {
     let time = |ns: &i64| Cell::number(units::time(*ns), *ns as f64);
     let times = |of: fn(&EventTotal) -> i64| totals.iter().map(move |t| Some(of(t)));
     let table = Table::new(
@@ -152,7 +152,7 @@ pub(super) fn totals(totals: &[EventTotal]) -> Option<Table> {
     (!totals.is_empty()).then(|| table.without_blank_columns())
 }
 
-pub(super) fn proxies_alone(view: &Npkit) -> Option<Table> {
+pub(in crate::render) fn proxies_alone(view: &Npkit) -> Option<Table> {
     let of_collectives = view.collectives.iter().flat_map(|collective| {
         let ranks = collective.ranks.iter();
         ranks.map(|(rank, of_rank)| (collective.index, *rank, &of_rank.phases))
@@ -160,7 +160,7 @@ pub(super) fn proxies_alone(view: &Npkit) -> Option<Table> {
     proxies(of_collectives)
 }
 
-pub(super) fn proxies_joined(joined: &Joined) -> Option<Table> {
+pub(in crate::render) fn proxies_joined(joined: &Joined) -> Option<Table> {
     proxies(joined.kernels.iter().map(|kernel| (kernel.collective, kernel.rank, &kernel.phases)))
 }
 
@@ -185,7 +185,7 @@ fn proxies<'p>(collectives: impl Iterator<Item = (usize, u32, &'p Phases)>) -> O
     (!rows.is_empty()).then_some(table)
 }
 
-pub(super) fn ranks(joined: &Joined) -> Option<Table> {
+pub(in crate::render) fn ranks(joined: &Joined) -> Option<Table> {
     let rows = &joined.ranks;
     let mhz = |khz: &f64| Cell::number(format!("{:.0}", khz / 1e3), *khz);
     let time = |ns: &i64| Cell::number(units::time(*ns), *ns as f64);

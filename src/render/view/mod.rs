@@ -6,6 +6,7 @@ pub(in crate::render) mod figures;
 mod headline;
 mod inspector;
 pub(in crate::render) mod notes;
+mod npkit;
 pub(in crate::render) mod tables;
 mod transport;
 
@@ -13,7 +14,6 @@ use std::io::{self, Write};
 
 use super::Page;
 use super::document::{Block, Document, Section};
-use super::npkit;
 use super::units::TimeScale;
 use crate::model::Metric;
 use crate::model::metric::Spread;
