@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::view::{Export, InspectorLog, NcclLogFile, Rank, Run, Writer};
+use crate::ingest::hosts::may_be_one_host;
 use crate::ingest::nsys::file_name;
-use crate::merge::collect::may_be_one_host;
 use crate::units::rank_list;
 
 /// Whether a report has a number.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::collect::Collected;
 use super::pair::{RankKernels, pair};
-use super::parts::logged_id;
 use crate::collectives::events::Event;
+use crate::model::record::logged_id;
 
 /// Which series each rank wrote, and under which host's name where that is not the report's.
 #[derive(Debug, Default)]

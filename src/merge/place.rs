@@ -254,14 +254,14 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Calls `each` for the records that speak for being of a kernel, with how much.
+    /// Calls `each` for the records that may be of a kernel, with how much says so.
     fn candidates(&self, kernel: &Weighed<'_>, mut each: impl FnMut(usize, f64)) {
         for i in kernel.block.end_us.map_or(0..self.len, |end| self.around(end, LATE_US)) {
             let parts = 0..kernel.block.parts.len();
             let said = parts.filter_map(|p| kernel.evidence(p, &self.ops[i], self.ended[i]));
-            let best = said.map(|said| said.weight).fold(0.0, f64::max);
-            if best > 0.0 {
-                each(i, best);
+            let best = said.map(|said| said.weight).max_by(f64::total_cmp);
+            if let Some(weight) = best.filter(|weight| *weight >= 0.0) {
+                each(i, weight);
             }
         }
     }
@@ -380,16 +380,19 @@ pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
         if is_sure {
             placed.score += own;
         }
-        let is_rival = |other: &i64| *other != offset && total(*other) > own - SURE;
-        let rivals: Vec<i64> = offsets.iter().copied().filter(is_rival).collect();
+        // The offset itself and its rivals.
+        let likely: Vec<i64> =
+            offsets.iter().copied().filter(|other| total(*other) > own - SURE).collect();
+        let places = |i: usize| likely.iter().map(move |&offset| found(i, offset));
         for i in range.clone() {
             let (records, misfits) = found(i, offset);
             placed.outcomes[i] = match (records.is_empty(), misfits) {
-                _ if own < 0.0 => Outcome::Nowhere,
-                (true, _) if !is_sure => Outcome::Nowhere,
-                _ if !is_sure => Outcome::Unsure,
+                _ if !is_sure => match places(i).any(|(records, _)| !records.is_empty()) {
+                    true if own >= 0.0 => Outcome::Unsure,
+                    _ => Outcome::Nowhere,
+                },
                 // Another offset does no harm where it means the same records.
-                _ if rivals.iter().any(|&other| found(i, other).0 != records) => Outcome::Unsure,
+                _ if places(i).any(|(other, _)| other != records) => Outcome::Unsure,
                 (false, _) => Outcome::Paired(records),
                 (true, 0) => Outcome::Absent(first(i, offset)),
                 (true, _) => Outcome::Misfit,

@@ -25,6 +25,13 @@ pub struct Origin {
     pub pid: Option<u32>,
 }
 
+/// A communicator's hash as Inspector logs it: `0x%lx`, cut to 16 characters ([`Origin::comm_id`]).
+pub fn logged_id(comm: u64) -> String {
+    let mut text = format!("{comm:#x}");
+    text.truncate(16);
+    text
+}
+
 /// How Inspector measured a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
