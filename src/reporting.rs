@@ -1,10 +1,11 @@
 //! From a run to its report: the numbers first, then what explains them.
 
+use crate::catalogue::Finding;
 use crate::findings;
+use crate::npkit::join::Joined;
 use crate::report::{Report, build};
 use crate::run::Run;
 use crate::transport::Facts;
-use crate::warning::Finding;
 
 /// The report of a run. Every number in it is final.
 pub fn of(run: &Run) -> Report {
@@ -12,9 +13,12 @@ pub fn of(run: &Run) -> Report {
     let facts = build::facts(run);
     let of_transport =
         facts.as_ref().map_or_else(Vec::new, |facts| transport_findings(facts, &report));
-    let mut findings: Vec<Finding> =
-        of_transport.into_iter().chain(findings::find(&report)).collect();
-    findings::sort(&mut findings);
+    let found: Vec<Finding> = of_transport
+        .into_iter()
+        .chain(findings::find(&report))
+        .chain(report.npkit.iter().flat_map(Joined::findings))
+        .collect();
+    let findings = findings::weighed(found, &report);
     Report { findings, ..report }
 }
 

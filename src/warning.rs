@@ -1,10 +1,6 @@
 //! Non-fatal facts that every output format carries.
 
 use serde::{Deserialize, Serialize};
-<<<<<<< HEAD
-=======
-use serde_json::{Map, Value};
->>>>>>> 4157a6c
 
 use crate::catalogue::Id;
 use crate::redact;
@@ -42,33 +38,3 @@ impl Warning {
         self
     }
 }
-<<<<<<< HEAD
-=======
-
-/// How much a finding matters. Findings are printed in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// It costs a large part of the step.
-    High,
-    /// It costs something, or makes numbers doubtful.
-    Medium,
-    /// Worth knowing.
-    Info,
-}
-
-/// An explanation of the run with the evidence that it rests on and what to try.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
-    /// A stable kebab-case name, e.g. `straggler`.
-    pub id: String,
-    /// How much it matters.
-    pub severity: Severity,
-    /// One sentence with the numbers in it.
-    pub title: String,
-    /// The measured facts behind it, by name; names end in their unit.
-    pub evidence: Map<String, Value>,
-    /// What to try, as a sentence.
-    pub advice: Option<String>,
-}
->>>>>>> 4157a6c

@@ -12,6 +12,9 @@
 --   shortName INTEGER StringIds.id
 --   demangledName INTEGER StringIds.id
 --   graphNodeId INTEGER of the CUDA graph that the kernel is part of; NULL or 0 outside graphs
+--   gridX INTEGER blocks of the launch in x
+--   gridY INTEGER blocks of the launch in y
+--   gridZ INTEGER blocks of the launch in z
 -- Order: none
-SELECT start, "end", deviceId, contextId, streamId, correlationId, globalPid, shortName, demangledName, graphNodeId
+SELECT start, "end", deviceId, contextId, streamId, correlationId, globalPid, shortName, demangledName, graphNodeId, gridX, gridY, gridZ
 FROM CUPTI_ACTIVITY_KIND_KERNEL

@@ -49,13 +49,22 @@ pub struct RunStep {
     pub values: Values,
 }
 
+/// Which outliers count in summaries, if not all but the first captured step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counting {
+    /// The first captured step counts even if it is one.
+    pub keep_first: bool,
+    /// No other outlier counts.
+    pub exclude_outliers: bool,
+}
+
 /// Which steps lie far from the median, and which count in summaries. `times` has one entry for each step.
 ///
 /// An outlier is marked and counts all the same, except a first captured one: ranks start the profiler at different times.
 pub fn judge(
     times: &[Option<i64>],
     first_captured: Option<usize>,
-    keep_first: bool,
+    counting: Counting,
 ) -> Vec<(bool, bool)> {
     let measured: Vec<i64> = times.iter().copied().flatten().collect();
     let mut outliers = stats::outliers(&measured).into_iter();
@@ -64,20 +73,24 @@ pub fn judge(
         .enumerate()
         .map(|(i, time)| {
             let outlier = time.is_some() && outliers.next().unwrap_or(false);
-            (outlier, time.is_some() && (keep_first || !outlier || first_captured != Some(i)))
+            let kept = match first_captured == Some(i) {
+                true => counting.keep_first,
+                false => !counting.exclude_outliers,
+            };
+            (outlier, time.is_some() && (kept || !outlier))
         })
         .collect()
 }
 
-/// The steps of one rank with their numbers.
+/// The steps of one rank with their numbers. `has_first` is true if the first of them is the first captured one.
 pub fn rank_steps(
     steps: &[Step],
     values: Vec<Values>,
-    skipped: usize,
-    keep_first: bool,
+    has_first: bool,
+    counting: Counting,
 ) -> Vec<RankStep> {
     let times: Vec<Option<i64>> = values.iter().map(|v| v.int(Metric::StepNs)).collect();
-    let verdicts = judge(&times, (skipped == 0).then_some(0), keep_first);
+    let verdicts = judge(&times, has_first.then_some(0), counting);
     steps
         .iter()
         .zip(values)
@@ -139,12 +152,13 @@ impl RunSteps {
 /// A rank's number and its steps.
 pub type RankSteps<'a> = (u32, &'a [RankStep]);
 
-/// Puts the paired steps of all ranks together; one that a rank lacks is named and left out.
+/// Puts the paired steps of all ranks together; one that a rank lacks is named and left out. `has_first` says of each rank whether its
+/// first step is the first captured one.
 pub fn run_steps(
     ranks: &[RankSteps<'_>],
     pairing: &Pairing,
-    skipped: usize,
-    keep_first: bool,
+    has_first: &[bool],
+    counting: Counting,
 ) -> RunSteps {
     let mut by_number: Vec<Vec<Option<usize>>> = vec![vec![None; ranks.len()]; pairing.keys.len()];
     for (r, ((_, steps), numbers)) in ranks.iter().zip(&pairing.of_rank).enumerate() {
@@ -182,8 +196,10 @@ pub fn run_steps(
         }
     }
     let times: Vec<Option<i64>> = run.steps.iter().map(|s| s.values.int(Metric::StepNs)).collect();
-    let first = run.members.iter().position(|members| skipped == 0 && members.contains(&0));
-    for (step, (outlier, counted)) in run.steps.iter_mut().zip(judge(&times, first, keep_first)) {
+    let first = run.members.iter().position(|members| {
+        members.iter().zip(has_first).any(|(&step, &has_first)| has_first && step == 0)
+    });
+    for (step, (outlier, counted)) in run.steps.iter_mut().zip(judge(&times, first, counting)) {
         (step.outlier, step.counted) = (outlier, counted);
     }
     run.warnings = absent.into_iter().map(|(rank, steps)| absent_warning(rank, &steps)).collect();
@@ -246,7 +262,7 @@ mod tests {
     fn only_a_first_captured_outlier_does_not_count() {
         let times = [Some(200), Some(100), Some(101), Some(99), Some(300), None];
         assert_eq!(
-            judge(&times, Some(0), false),
+            judge(&times, Some(0), Counting::default()),
             [
                 (true, false),
                 (false, true),
@@ -256,8 +272,16 @@ mod tests {
                 (false, false)
             ]
         );
-        assert_eq!(judge(&times, Some(0), true)[0], (true, true));
-        assert_eq!(judge(&times, None, false)[0], (true, true));
+        let keep_first = Counting { keep_first: true, ..Counting::default() };
+        assert_eq!(judge(&times, Some(0), keep_first)[0], (true, true));
+        assert_eq!(judge(&times, None, Counting::default())[0], (true, true));
+        let counted = |counting| -> Vec<bool> {
+            judge(&times, Some(0), counting).into_iter().map(|(_, counted)| counted).collect()
+        };
+        let none = Counting { exclude_outliers: true, ..Counting::default() };
+        assert_eq!(counted(none), [false, true, true, true, false, false]);
+        let first_alone = Counting { keep_first: true, exclude_outliers: true };
+        assert_eq!(counted(first_alone), [true, true, true, true, false, false]);
     }
 
     #[test]
@@ -278,7 +302,7 @@ mod tests {
         let ranks = [rank(0, 100, 21), rank(1, 120, 30)];
         let ranks: Vec<RankSteps<'_>> =
             ranks.iter().map(|(rank, s)| (*rank, s.as_slice())).collect();
-        let run = run_steps(&ranks, &pairing, 0, false);
+        let run = run_steps(&ranks, &pairing, &[true, true], Counting::default());
         assert_eq!(run.steps[0].slowest_rank, Some(1));
         assert_eq!(run.steps[0].values.int(Metric::StepNs), Some(120));
         // 25.5 rounds half to even.

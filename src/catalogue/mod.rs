@@ -6,6 +6,7 @@
 //! holds its rule.
 
 mod finding;
+mod rule;
 mod table;
 
 use std::cmp::Ordering;
@@ -14,6 +15,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use finding::{Evidence, Fact, Finding};
+pub use rule::{Class, Confidence, Removal, Rule, Scenario};
 pub use table::Id;
 
 /// How much a finding matters. Findings are printed in this order.
@@ -68,6 +70,7 @@ pub enum Command {
     Report,
     Compare,
     Inspect,
+    Npkit,
     Doctor,
 }
 
@@ -103,6 +106,8 @@ pub enum Unit {
     Share,
     /// A share of the step, 0 to 1.
     OfStep,
+    /// A share of communication, 0 to 1.
+    OfComm,
     /// The number of a rank.
     Rank,
     /// Numbers of ranks.
@@ -127,6 +132,7 @@ impl Unit {
             Unit::CountPerStep => "count per step",
             Unit::Share => "share, 0 to 1",
             Unit::OfStep => "share of the step, 0 to 1",
+            Unit::OfComm => "share of communication, 0 to 1",
             Unit::Rank => "rank",
             Unit::Ranks => "ranks",
             Unit::Number => "number",
@@ -153,6 +159,8 @@ pub struct Entry {
     pub evidence: &'static [(&'static str, Unit)],
     /// What to try, in general; each finding says it for its case.
     pub remedy: &'static str,
+    /// What else is to be known of a rule that explains something; `None` for what only says what is there or not.
+    pub rule: Option<Rule>,
 }
 
 impl Id {
@@ -172,6 +180,11 @@ impl Id {
             Weight::Fixed(severity) => Some(severity),
             _ => None,
         }
+    }
+
+    /// What removes its cause, where the replay predicts that.
+    pub fn removed(self) -> Option<Removal> {
+        self.entry().rule?.removed
     }
 
     /// The unit of a fact; `None` if the entry has no fact of this name.

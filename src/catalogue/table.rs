@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Said, Unit, Weight};
+use super::{Class, Confidence, Entry, Removal, Rule, Said, Scenario, Unit, Weight};
 
 macro_rules! catalogue {
-    ($($id:ident $name:literal [$($said:ident($command:ident)),*] $weight:expr, $trigger:literal, {$($fact:literal $unit:ident),*}, $remedy:literal;)*) => {
+    ($($id:ident $name:literal [$($said:ident($command:ident)),*] $weight:expr, $trigger:literal, {$($fact:literal $unit:ident),*},
+       $remedy:literal $(, [$($class:ident)*] $confidence:ident, $helped:literal $(, $scenario:ident $with:expr)?)?;)*) => {
         /// What a finding or a warning is about.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[allow(missing_docs)]
@@ -26,114 +27,205 @@ macro_rules! catalogue {
                     trigger: $trigger,
                     evidence: &[$(($fact, Unit::$unit)),*],
                     remedy: $remedy,
+                    rule: entry!(@rule $([$($class)*] $confidence, $helped $(, $scenario $with)?)?),
                 },)* }
             }
         }
     };
 }
 
-// Name, who says it, how much it matters; when; facts with units; what to try.
+/// The last columns of a row, which only rules of findings have.
+macro_rules! entry {
+    (@rule) => { None };
+    (@rule [$($class:ident)*] $confidence:ident, $helped:literal $(, $scenario:ident $with:expr)?) => {
+        Some(Rule {
+            needs: &[$(Class::$class),*],
+            confidence: Confidence::$confidence,
+            helped: $helped,
+            removed: entry!(@removed $($scenario $with)?),
+        })
+    };
+    (@removed) => { None };
+    (@removed $scenario:ident $with:expr) => {
+        Some(Removal { scenario: Scenario::$scenario, with: $with })
+    };
+}
+
+const EVEN: &str = "With each rank's work as the median rank's";
+const FASTER: &str = "Without communication, the bound of any faster link,";
+const NO_COPIES: &str = "Without any copies";
+
+// Name, who says it, how much it matters; when; facts with units; what to try; for rules of findings also which evidence they need, how
+// sure they are, what the data looks like if the advice helped, and which scenario removes the cause and how that is said.
 catalogue! {
     // What explains a step.
     Straggler "straggler" [Finding(Report)] ByCost,
         "At least 60 % of all waiting in matched collectives is for one rank, and it costs the others 1 % of the step or more.",
         { "rank" Rank, "last_count" Count, "ordered_count" Count, "others_wait_ns_per_step" NsPerStep, "cause" Text,
           "cause_excess_ns_per_step" NsPerStep, "cause_excess_in_late_steps_ns" Ns },
-        "Look at what this rank does longer than the others: its host where it is idle, its work or its GPU where it computes, its copies.";
+        "Look at what this rank does longer than the others: its host where it is idle, its work or its GPU where it computes, its copies.",
+        [Trace OtherRanks] Derived, "The others' exposed wait for this rank falls, and the step by as much as the replay says; the rank arrives last as often as any other.",
+        NobodyLate EVEN;
     ArrivalJitter "arrival-jitter" [Finding(Report)] ByCost,
         "Ranks wait 5 % of the step or more for each other, and no single rank is to blame.",
         { "exposed_wait_ns_per_step" NsPerStep, "most_often_last_rank" Rank, "last_count" Count, "ordered_count" Count },
-        "Look for work that varies from step to step on every rank; in a pipeline use more micro-batches or stages of equal length.";
+        "Look for work that varies from step to step on every rank; in a pipeline use more micro-batches or stages of equal length.",
+        [Trace OtherRanks] Measured, "Exposed wait falls on all ranks, and the step with it; transfer times stay as they are.",
+        NobodyLate EVEN;
     ComputeImbalance "compute-imbalance" [Finding(Report)] ByCost,
         "No rank is known to be late, and the rank that computes longest exceeds the mean by 2 % of the step or more.",
         { "slowest_rank" Rank, "fastest_rank" Rank, "max_compute_ns" Ns, "min_compute_ns" Ns, "mean_compute_ns" Ns },
-        "Give ranks equal work; equal work that takes longer on one rank means a slower GPU.";
+        "Give ranks equal work; equal work that takes longer on one rank means a slower GPU.",
+        [Trace OtherRanks] Measured, "Compute of the slowest rank falls towards the mean, and the others' wait with it.",
+        NobodyLate EVEN;
     ExposedCommunication "exposed-communication" [Finding(Report)] ByCost,
         "5 % of the step or more is communication beside which no compute kernel runs; it weighs what is left without waiting for others.",
-        { "step_ns" Ns, "comm_ns" Ns, "exposed_comm_ns" Ns, "overlap_fraction" Share, "comm_count_per_step" CountPerStep, "exposed_wait_ns" Ns },
-        "Start communication earlier (smaller buckets, prefetching), send fewer bytes, or look at the transport.";
+        { "step_ns" Ns, "comm_ns" Ns, "exposed_comm_ns" Ns, "overlap_fraction" OfComm, "comm_count_per_step" CountPerStep, "exposed_wait_ns" Ns },
+        "Start communication earlier (smaller buckets, prefetching), send fewer bytes, or look at the transport.",
+        [Trace] Measured, "Overlap rises, or communication takes less time; exposed communication falls either way, and compute does not grow by as much.",
+        NoCommunication "Without communication";
     TinyMessages "tiny-messages" [Finding(Report)] ByCost,
         "Half of the collectives of known size or more carry 64 KiB or less, and a step has 20 communication operations or more.",
         { "tiny_calls" Count, "sized_calls" Count, "tiny_limit_bytes" Bytes, "comm_count_per_step" CountPerStep },
-        "Send fewer, larger messages: larger buckets, grouped calls, flattened parameters.";
+        "Send fewer, larger messages: larger buckets, grouped calls, flattened parameters.",
+        [Trace Sizes] Measured, "Fewer communication operations in a step with as many bytes, and less communication time.";
+    HtodCopies "htod-copies" [Finding(Report)] ByCost,
+        "Host-to-device copies beside which nothing else runs take 0.5 % of the step or more.",
+        { "htod_ns" Ns, "htod_exposed_ns" Ns, "htod_count" Count, "htod_bytes" Bytes },
+        "Keep on the device what is copied again, and copy the next batch ahead on a stream of its own from pinned memory.",
+        [Trace] Measured, "Count, bytes and exposed time of these copies fall, and the step with them.",
+        CopiesFree NO_COPIES;
+    DtohCopies "dtoh-copies" [Finding(Report)] ByCost,
+        "Device-to-host copies beside which nothing else runs take 0.5 % of the step or more.",
+        { "dtoh_ns" Ns, "dtoh_exposed_ns" Ns, "dtoh_count" Count, "dtoh_bytes" Bytes },
+        "Read results less often, and copy them on a stream of their own into pinned memory.",
+        [Trace] Measured, "Count, bytes and exposed time of these copies fall, and the step with them.",
+        CopiesFree NO_COPIES;
     DtodCopies "dtod-copies" [Finding(Report)] ByCost,
         "Device-to-device copies beside which nothing else runs take 0.5 % of the step or more.",
         { "dtod_ns" Ns, "dtod_exposed_ns" Ns, "dtod_count" Count, "dtod_bytes" Bytes },
-        "With DDP, gradient_as_bucket_view=True saves the copies between gradients and buckets.";
+        "With DDP, gradient_as_bucket_view=True saves the copies between gradients and buckets.",
+        [Trace] Measured, "Count, bytes and exposed time of device-to-device copies fall, and the step with them.",
+        DtodCopiesFree "Without these copies";
+    OtherCopies "other-copies" [Finding(Report)] ByCost,
+        "Copies that are neither to, from nor on a device beside which nothing else runs take 0.5 % of the step or more.",
+        { "other_copy_ns" Ns, "other_copy_exposed_ns" Ns, "other_copy_count" Count, "other_copy_bytes" Bytes },
+        "Look at which calls make them; prefetching saves migrations of unified memory.",
+        [Trace] Measured, "Count, bytes and exposed time of these copies fall, and the step with them.",
+        CopiesFree NO_COPIES;
     Idle "idle" [Finding(Report)] ByCost,
         "GPUs are idle for 10 % of the step or more; where one rank is late because it idles, the others are.",
-        { "idle_ns" Ns, "step_ns" Ns },
-        "Look at data loading, synchronisation and small kernels; in a pipeline at the number of micro-batches.";
+        { "idle_ns" Ns, "host_late_ns" Ns, "step_ns" Ns },
+        "Look at data loading, synchronisation and small kernels; in a pipeline at the number of micro-batches.",
+        [Trace] Measured, "Idle time falls, and the step by as much; compute and communication stay.",
+        HostNeverLate "With hosts that are never late";
     EndSpread "end-spread" [Finding(Report)] Fixed(Medium),
         "Ranks leave a collective that lets all go together 200 µs and 10 % of its transfer or more apart, even on aligned clocks.",
         { "op" Text, "comm_id" Text, "leave_spread_p95_ns" Ns, "transfer_ns" Ns, "clock_residual_p50_ns" Ns },
-        "Look at the clocks of the hosts, and at single steps before trusting the order of arrival.";
+        "Look at the clocks of the hosts, and at single steps before trusting the order of arrival.",
+        [Trace OtherRanks Sizes] Guess, "Ranks leave the same collective together, to the precision of the clocks.";
     SharedGpu "shared-gpu" [Finding(Report)] Fixed(High),
         "Several ranks run on one GPU.",
         { "gpus" Text, "ranks" Ranks },
-        "Give each rank a GPU of its own.";
+        "Give each rank a GPU of its own.",
+        [Trace OtherRanks] Measured, "Each rank names a GPU of its own, and kernels of the same work take less time.";
 
     // How ranks reach each other.
     TransportBelowTopology "transport-below-topology" [Finding(Report)] ByCase("high if the GPUs are linked by NVLink, or nothing is known of the path; else medium, or what exposed communication weighs if that is more"),
         "Ranks of one host exchange data through host memory or a network although their GPUs reach each other directly.",
         { "transport" Text, "pairs" Text, "not_listed" Count, "channels" Count, "nccl_logs" Text, "topology" Text, "topology_file" Text,
           "nvlink_in_nccl_topology_gbs" Gbs, "peer_access" Text, "nodes_that_nccl_sees" Count, "NCCL_*" Text },
-        "Unset the setting that keeps NCCL from peer-to-peer transport, or look at peer access (nvidia-smi topo -p2p r).";
+        "Unset the setting that keeps NCCL from peer-to-peer transport, or look at peer access (nvidia-smi topo -p2p r).",
+        [NcclLog Topology] Measured, "The NCCL log names P2P for these pairs, and the bus bandwidth of large collectives rises towards the link's peak.",
+        NoCommunication FASTER;
     SocketTransport "socket-transport" [Finding(Report)] ByCase("medium, or what exposed communication weighs if that is more"),
         "Hosts exchange data through TCP sockets, and NCCL found no card for RDMA.",
         { "transport" Text, "pairs" Text, "not_listed" Count, "channels" Count, "nccl_logs" Text, "network" Text, "NCCL_*" Text },
-        "If the machines have such cards, make them visible to the processes.";
+        "If the machines have such cards, make them visible to the processes.",
+        [NcclLog] Measured, "The NCCL log names NET/IB, and transfers between hosts take less time.",
+        NoCommunication FASTER;
     SocketsDespiteRdma "sockets-despite-rdma" [Finding(Report)] Fixed(High),
         "Hosts exchange data through TCP sockets although they have cards for RDMA.",
         { "transport" Text, "pairs" Text, "not_listed" Count, "channels" Count, "nccl_logs" Text, "cards" Text, "NCCL_*" Text },
-        "Remove the setting that rules the cards out, or look at why NET/IB is not chosen.";
+        "Remove the setting that rules the cards out, or look at why NET/IB is not chosen.",
+        [NcclLog] Measured, "The NCCL log names NET/IB for these cards, and transfers between hosts take less time.",
+        NoCommunication FASTER;
     MissingGdrdma "missing-gdrdma" [Finding(Report)] ByCase("info if all cards are across a host bridge, else medium; or what exposed communication weighs if that is more"),
         "Data to and from a network other than sockets goes through host memory: no GPU Direct RDMA.",
         { "transport" Text, "pairs" Text, "not_listed" Count, "channels" Count, "nccl_logs" Text, "cards_without_gdrdma" Text,
           "cards_with_gdrdma" Count, "topology" Text, "NCCL_*" Text },
-        "Load nvidia-peermem or use DMA-BUF on every host, and check that PCIe ACS is off.";
+        "Load nvidia-peermem or use DMA-BUF on every host, and check that PCIe ACS is off.",
+        [NcclLog] Measured, "The NCCL log names GDRDMA on these cards, and transfers between hosts take less time.",
+        NoCommunication FASTER;
     DistantNetworkCard "distant-network-card" [Finding(Report)] Fixed(Medium),
         "A GPU uses a network card across a host bridge although another card is nearer.",
         { "used" Text, "not_listed" Count },
-        "Check NCCL_IB_HCA and NCCL_CROSS_NIC, and that the process sees the near cards.";
+        "Check NCCL_IB_HCA and NCCL_CROSS_NIC, and that the process sees the near cards.",
+        [NcclLog Topology] Measured, "The NCCL log names the nearest card of each GPU.";
     DegradedNvlink "degraded-nvlink" [Finding(Report)] Fixed(High),
         "All GPUs of a machine are linked by NVLink, some pairs by fewer links than others, and by more than two where they are whole.",
         { "topology" Text, "pairs" Text, "not_listed" Count, "full_links" Count },
-        "Look at nvidia-smi nvlink -s and nvidia-smi nvlink -e on that GPU.";
+        "Look at nvidia-smi nvlink -s and nvidia-smi nvlink -e on that GPU.",
+        [NcclLog Topology] Measured, "The topology shows as many links for each pair, and the bus bandwidth of large collectives rises.",
+        NoCommunication FASTER;
     ChannelCountDiffers "channel-count-differs" [Finding(Report)] Fixed(Medium),
         "Ranks of one communicator have different numbers of channels.",
         { "comm_id" Text, "ranks_with_*_channels" Ranks },
-        "Give all ranks the same NCCL settings and the same NCCL version.";
+        "Give all ranks the same NCCL settings and the same NCCL version.",
+        [NcclLog] Measured, "The NCCL log names as many channels on each rank of the communicator.";
 
     // What a comparison shows.
     ExpectationFailed "expectation-failed" [Finding(Compare)] Fixed(Medium),
         "An option does not show in counts, bytes or times what it should do.",
         { "variant" Text, "expected" Text, "observed" Text, "without_it" Text, "compared_with" Text, "option_source" Text },
-        "Check that the option reached the program.";
+        "Check that the option reached the program.",
+        [Trace] Derived, "The check of the option passes: counts, bytes or times move as it says.";
     OptionWithoutEffect "option-without-effect" [Finding(Compare)] Fixed(High),
         "PowerSGD is on, and communication is as it is without it.",
         { "variant" Text, "expected" Text, "observed" Text, "without_it" Text, "compared_with" Text, "option_source" Text },
-        "Set start_powerSGD_iter lower, or capture later steps.";
+        "Set start_powerSGD_iter lower, or capture later steps.",
+        [Trace] Derived, "Communication moves far fewer bytes, in less time.";
     HookBringsCopiesBack "hook-brings-copies-back" [Finding(Compare)] Fixed(Medium),
         "With a communication hook there are as many device-to-device copies as without gradient_as_bucket_view.",
         { "variants" Text, "dtod_copies_count" Count, "dtod_copies_bytes" Bytes, "compared_with" Text },
-        "Weigh the copies against the bytes that the hook saves.";
+        "Weigh the copies against the bytes that the hook saves.",
+        [Trace] Derived, "Device-to-device copies fall to what they are without the hook.";
 
     // What Inspector logs show.
     SlowRank "slow-rank" [Finding(Inspect)] ByCase("high if waiting is more than 5 % of the time in operations, else info"),
         "A process arrives last far more often than its share, and than chance would have it.",
         { "hostname" Text, "pid" Number, "rank" Rank, "last_count" Count, "last_expected" Count, "ordered_count" Count,
           "wait_us_of_all_ranks" Us, "time_us_of_all_ranks" Us },
-        "Look at what this rank does before its collectives: input, CPU load, clocks of its GPU, more work than the others.";
+        "Look at what this rank does before its collectives: input, CPU load, clocks of its GPU, more work than the others.",
+        [Inspector] Measured, "The process arrives last as often as any other, and the others' waiting falls.";
     SlowCommunicator "slow-communicator" [Finding(Inspect)] Fixed(Medium),
         "A communicator runs an operation of one size at less than 80 % of the bandwidth that others of its kind have.",
         { "comm_id" Text, "class" Text, "n_ranks" Count, "op" Text, "bytes" Bytes, "compared" Count, "transfer_busbw_gbs" Gbs,
           "others_busbw_gbs" Gbs, "hosts" Text },
-        "Compare the links and hosts of this communicator with those of the others.";
+        "Compare the links and hosts of this communicator with those of the others.",
+        [Inspector] Measured, "The communicator runs the operation as fast as others of its kind.";
     SlowStretch "slow-stretch" [Finding(Inspect)] Fixed(Medium),
         "In a stretch of the run operations ran at less than 80 % of their usual speed.",
         { "start_us" UnixUs, "end_us" UnixUs, "operations" Count, "time_us" Us, "relative_speed" Share },
-        "Look for other traffic on the network or other work on the hosts at that time.";
+        "Look for other traffic on the network or other work on the hosts at that time.",
+        [Inspector] Measured, "Operations of the same size take as long throughout the run.";
+
+    // What NPKit's dumps show of the inside of collectives.
+    NpkitWaiting "npkit-waiting" [Finding(Npkit), Finding(Report)] ByCase("medium if it is 20 % of the rank's time in collectives or more, else info"),
+        "A rank spends half of its time in a collective or more, and 20 µs or more, waiting for data; that is 5 % of its time in all of them or more.",
+        { "rank" Rank, "waits_for_rank" Rank, "primitive" Text, "collectives_count" Count, "wait_fraction" Share, "wait_ns" Ns, "later_ns" Ns },
+        "Look at what the rank that arrives later does before the collective; where none does, compare primitives, channels and proxies of the ranks.",
+        [Npkit] Derived, "The share of waiting in the primitives of this rank falls, and the collective's duration by as much.";
+    NpkitSlowChannel "npkit-slow-channel" [Finding(Npkit), Finding(Report)] Fixed(Medium),
+        "A channel takes 20 % longer or more than the median channel, on every rank, in the median of three collectives or more.",
+        { "channel" Number, "longer_fraction" Share, "collectives_count" Count },
+        "See in the NCCL log which ring and which links the channel uses, and compare them with the topology.",
+        [Npkit] Measured, "All channels of a collective take as long, and the collective ends sooner.";
+    NpkitProxyLatency "npkit-proxy-latency" [Finding(Npkit), Finding(Report)] Fixed(Medium),
+        "Requests of a proxy are in flight 80 % of a collective or more while the GPU mostly waits, in half of the collectives over the network or more.",
+        { "event" Text, "in_flight_fraction" Share, "p50_ns" Ns, "p95_ns" Ns },
+        "Look at the transport: sockets where RDMA is possible, GPUDirect RDMA that is off, proxy threads that share a core.",
+        [Npkit] Derived, "Requests take less time, and the GPU waits for a smaller share of the collective.";
 
     // Reports that do not belong together, or not all of them.
     CapturedApart "captured-apart" [Finding(Report), Finding(Doctor), Warning(Report)] Fixed(High),
@@ -356,6 +448,10 @@ catalogue! {
         "No collective that ranks leave together links a rank to the others, so its clock is not compared.",
         {},
         "Capture steps in which all ranks share a collective.";
+    GraphOrderByTime "graph-order-by-time" [Warning(Report)] Unweighed,
+        "The order of operations inside CUDA graphs is not in the capture: the replay takes it from their streams and times.",
+        {},
+        "Nothing: what the replay predicts is a bound then.";
     RanksLeaveApart "ranks-leave-apart" [Warning(Report)] Unweighed,
         "Ranks of one machine leave matched collectives apart, which clocks cannot explain: no time is corrected by that.",
         {},
@@ -444,6 +540,88 @@ catalogue! {
         "Inspector's times on a communicator are not those of the kernels: more than a tenth of the pairs differ by more than 10 µs and 5 %.",
         {},
         "Rely on the kernel times of the trace.";
+
+    // NPKit dumps.
+    OnlyClockRecords "only-clock-records" [Warning(Npkit), Warning(Report)] Unweighed,
+        "A dump holds only clock records.",
+        {},
+        "Build with the events of the algorithm and protocol that runs (NPKIT_FLAGS).";
+    EmptyDump "empty-dump" [Warning(Npkit), Warning(Report)] Unweighed,
+        "Every buffer of a dump is empty.",
+        {},
+        "Check that the program was linked with the library that carries NPKit, and ran collectives on the communicator that was dumped.";
+    RankMissing "rank-missing" [Warning(Npkit), Warning(Report)] Unweighed,
+        "A rank left no events in the dump, or there is no file of it.",
+        {},
+        "End every rank with ncclCommDestroy, and collect the files of all hosts in one folder.";
+    BufferFull "buffer-full" [Warning(Npkit), Warning(Report)] Unweighed,
+        "Buffers were full: what came later was dropped, and nobody counted it.",
+        {},
+        "Dump fewer steps, or compile in fewer events.";
+    OddSize "odd-size" [Warning(Npkit), Warning(Report)] Unweighed,
+        "The size of a file is not a multiple of the 16 bytes of a record.",
+        {},
+        "Copy the files again: they were cut.";
+    UnknownIds "unknown-ids" [Warning(Npkit), Warning(Report)] Unweighed,
+        "Records have numbers that the library does not know.",
+        {},
+        "Give the npkit_event.h of the library that wrote the dump with --header.";
+    ClockFileMissing "clock-file-missing" [Warning(Npkit), Warning(Report)] Unweighed,
+        "The rate or the period of a clock is missing or is not a number.",
+        {},
+        "Copy the clock files, too.";
+    ClockPeriod "clock-period" [Warning(Npkit), Warning(Report)] Unweighed,
+        "The clock of the CPU does not count nanoseconds.",
+        {},
+        "Doubt this period first if events lie outside the kernels of a report.";
+    GpuClock "gpu-clock" [Warning(Npkit), Warning(Report)] Unweighed,
+        "Between its clock records the clock of a GPU ran at another rate than the one of its file.",
+        {},
+        "Rely on shares; times inside a collective are off by as much.";
+    UnpairedEvents "unpaired-events" [Warning(Npkit), Warning(Report)] Unweighed,
+        "Records begin or end an event whose other half is missing: they have no time.",
+        {},
+        "Compile in the ENTRY and the EXIT of each event.";
+    NoClockRecord "no-clock-record" [Warning(Npkit), Warning(Report)] Unweighed,
+        "Records stand before the first clock record of their buffer: when they were is not known.",
+        {},
+        "Compile in NPKIT_EVENT_TIME_SYNC_CPU and NPKIT_EVENT_TIME_SYNC_GPU.";
+    TimeBackwards "time-backwards" [Warning(Npkit), Warning(Report)] Unweighed,
+        "Records lie before the record that stands before them: two communicators may have written to one buffer.",
+        {},
+        "Dump a program with one communicator a process.";
+    LeftOut "left-out" [Warning(Npkit), Warning(Report)] Unweighed,
+        "Collectives and requests beyond the first of each buffer are in the totals only.",
+        {},
+        "Dump fewer steps to see all.";
+    RoundedTimes "rounded-times" [Warning(Npkit), Warning(Report)] Unweighed,
+        "The times of a generated trace have lost precision.",
+        {},
+        "Read the dump itself.";
+    RanksDiffer "ranks-differ" [Warning(Npkit), Warning(Report)] Unweighed,
+        "Ranks of a dump do not hold the same collectives.",
+        {},
+        "Dump the same steps on every rank.";
+    RankOfCommunicator "rank-of-communicator" [Warning(Report)] Unweighed,
+        "A rank of a dump is taken for another rank of the report, by order and times.",
+        {},
+        "Nothing: a dump numbers ranks inside its communicator.";
+    ClocksDoNotFit "clocks-do-not-fit" [Warning(Report)] Unweighed,
+        "Events lie outside of the kernels of their rank, and inside when they are moved.",
+        {},
+        "Check that the dump and the report are of the same processes.";
+    DumpDoesNotFit "dump-does-not-fit" [Warning(Report)] Unweighed,
+        "Events lie inside the kernels of no rank of the report: they are not used.",
+        {},
+        "Check that the dump and the report are of the same processes.";
+    EventsOutside "events-outside" [Warning(Report)] Unweighed,
+        "Records lie in no kernel, as far as clocks can tell.",
+        {},
+        "Nothing, if they are few: the clock word of NPKit is kept by a thread of the host.";
+    OneCommunicator "one-communicator" [Warning(Report)] Unweighed,
+        "Communication kernels have no event.",
+        {},
+        "Nothing: NPKit keeps one communicator a process, and phases are of the kernels that have them.";
 
     // Inspector logs by themselves.
     NoRecords "no-records" [Warning(Inspect)] Unweighed,

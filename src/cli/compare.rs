@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
 
-use super::Outcome;
 use super::output::OutputArgs;
 use super::progress::Progress;
 use super::report::{StepArgs, tell_inputs};
+use super::{Outcome, inputs};
 use crate::catalogue::Id;
 use crate::compare::group::{self, Files, Group};
 use crate::compare::{
@@ -28,6 +28,7 @@ const EXAMPLES: &str = "Examples:
                                                                   ranks of one run are one capture
   nsysnccl compare ddp='run1_*.sqlite' ddp='run2_*.sqlite' view='view_*.sqlite'
                                                                   another run of the same name is a repeat
+  nsysnccl compare before=run1/ after=run2/                      folders with all that belongs to a run
   nsysnccl compare base='main_*.sqlite' change='pr_*.sqlite' --gate 5 -o comparison.md
   nsysnccl compare main=saved.json pr='pr_*.sqlite' --gate 5      a baseline saved with report -o saved.json
 
@@ -47,9 +48,10 @@ nsysnccl.toml, read if no report is named (or with --manifest):
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareArgs {
-    /// Variants: NAME='FILES', or reports that are grouped by their name without the rank. Under one NAME, files of one folder that
-    /// differ only in the rank are one capture; others are a repeat. A report saved with `report -o report.json` is a capture, too
-    #[arg(value_name = "[NAME=]REPORT")]
+    /// Variants: NAME='FILES', NAME=FOLDER, in which the files of a run are found, or reports that are grouped by their name without the
+    /// rank. Under one NAME, files of one folder that differ only in the rank are one capture; others are a repeat. A report saved with
+    /// `report -o report.json` is a capture, too
+    #[arg(value_name = "[NAME=]REPORT|FOLDER")]
     pub inputs: Vec<String>,
     /// Variants from a file [default: nsysnccl.toml if no report is named]
     #[arg(long, value_name = "FILE")]
@@ -68,9 +70,6 @@ pub struct CompareArgs {
     /// What stays the same when the number of ranks changes: each rank's work, or that of all ranks together
     #[arg(long, value_enum, value_name = "KIND")]
     pub scaling: Option<ScalingKind>,
-    /// Leave out every outlier step, not only a first one
-    #[arg(long)]
-    pub exclude_outliers: bool,
     /// Exit with status 1 if a variant is slower than the baseline by more than PCT percent, with 5 if that is inconclusive
     #[arg(long, value_name = "PCT", value_parser = parse_percent)]
     pub gate: Option<f64>,
@@ -126,12 +125,9 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         return Err(Error::usage("no variant was named")
             .with_hint("name reports: nsysnccl compare before='a_*.sqlite' after='b_*.sqlite'"));
     }
+    let unusable = args.steps.in_pool(|| resolve(&mut groups, args))?;
     let files = groups.iter().flat_map(|group| &group.captures);
-    args.output.spare(
-        files
-            .flat_map(|c| c.reports.iter().chain(&c.inspector).chain(&c.nccl_logs))
-            .chain(&manifest_path),
-    )?;
+    args.output.spare(files.flat_map(Files::all).chain(&manifest_path))?;
     let told = args.baseline.clone().or(manifest.baseline);
     let mut settings = Settings {
         baseline_source: if told.is_some() { BaselineSource::Told } else { BaselineSource::First },
@@ -141,11 +137,11 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
             .scaling
             .map(|kind| if kind == ScalingKind::Weak { Scaling::Weak } else { Scaling::Strong })
             .or(manifest.scaling),
-        exclude_outliers: args.exclude_outliers,
+        exclude_outliers: args.steps.exclude_outliers,
         gate_percent: args.gate,
     };
     let (comparison, unusable) = args.steps.in_pool(|| {
-        let Read { variants, unusable } = read(&groups, args)?;
+        let Read { variants, unusable } = read(&groups, unusable, args)?;
         groups.retain(|group| variants.iter().any(|variant| variant.name == group.name));
         // The first is the baseline anyway, and needs no explanation.
         if let (None, Some(plain)) =
@@ -222,8 +218,23 @@ struct Read {
     unusable: Vec<Error>,
 }
 
-/// Builds a report of every capture.
-fn read(groups: &[Group], args: &CompareArgs) -> Result<Read> {
+/// Finds the files of every capture; those that cannot be used are returned.
+fn resolve(groups: &mut [Group], args: &CompareArgs) -> Result<Vec<Error>> {
+    let mut unusable = Vec::new();
+    for group in groups {
+        for capture in &mut group.captures {
+            let files = std::mem::take(capture);
+            let run = inputs::one_run(files, args.steps.keep_going, &args.output)
+                .map_err(|error| in_variant(error, &group.name))?;
+            *capture = run.files;
+            unusable.extend(run.unusable);
+        }
+    }
+    Ok(unusable)
+}
+
+/// Builds a report of every capture. `unusable` is what could not be used before.
+fn read(groups: &[Group], mut unusable: Vec<Error>, args: &CompareArgs) -> Result<Read> {
     let captures: Vec<(usize, &Files)> = groups
         .iter()
         .enumerate()
@@ -234,6 +245,7 @@ fn read(groups: &[Group], args: &CompareArgs) -> Result<Read> {
     let options_of = |files: &Files| run::Options {
         inspector: files.inspector.clone(),
         nccl_logs: files.nccl_logs.clone(),
+        topology: files.topology.clone(),
         ..args.steps.options()
     };
     let built: Vec<Result<(Report, Vec<Error>)>> = captures
@@ -248,7 +260,6 @@ fn read(groups: &[Group], args: &CompareArgs) -> Result<Read> {
         notes: group.notes.clone(),
     };
     let mut variants: Vec<VariantInput> = groups.iter().map(empty).collect();
-    let mut unusable = Vec::new();
     for ((at, files), built) in captures.into_iter().zip(built) {
         match built {
             Ok((report, left_out)) => {
@@ -292,5 +303,9 @@ fn capture(
 /// An error about one capture names the variant, and if its files are evidently several captures it says how to name them.
 fn explained(error: Error, name: &str, files: &Files) -> Error {
     let hint = group::as_repeats(name, &files.reports).or_else(|| error.hint.clone());
-    Error { fact: format!("{} (variant '{name}')", error.fact), hint, ..error }
+    Error { hint, ..in_variant(error, name) }
+}
+
+fn in_variant(error: Error, name: &str) -> Error {
+    Error { fact: format!("{} (variant '{name}')", error.fact), ..error }
 }

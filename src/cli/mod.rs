@@ -4,6 +4,7 @@ pub mod compare;
 pub mod doctor;
 pub mod inputs;
 pub mod inspect;
+pub mod npkit;
 pub mod output;
 pub mod progress;
 pub mod report;
@@ -39,6 +40,8 @@ pub enum Command {
     Compare(Box<compare::CompareArgs>),
     /// Read Inspector logs alone: bandwidths, times and waits of the whole run, by communicator, operation and size.
     Inspect(Box<inspect::InspectArgs>),
+    /// Read NPKit dumps alone: what each channel of each rank does inside of the collectives, and where it waits.
+    Npkit(Box<npkit::NpkitArgs>),
     /// Say what is in some files, what is missing for a report, and how to capture it.
     Doctor(Box<doctor::DoctorArgs>),
     /// Write shell completions to standard output.
@@ -49,7 +52,7 @@ pub enum Command {
     /// Write a man page to standard output.
     Man {
         /// The command that it is about; without one, the page of nsysnccl.
-        #[arg(value_parser = ["report", "compare", "inspect", "doctor", "completions"])]
+        #[arg(value_parser = ["report", "compare", "inspect", "npkit", "doctor", "completions"])]
         command: Option<String>,
     },
 }
@@ -85,6 +88,7 @@ pub fn run(cli: &Cli) -> Result<Outcome> {
         Command::Report(args) => return report::run(args),
         Command::Compare(args) => return compare::run(args),
         Command::Inspect(args) => return inspect::run(args),
+        Command::Npkit(args) => return npkit::run(args),
         Command::Doctor(args) => return doctor::run(args),
         Command::Completions { shell } => {
             let mut text = Vec::new();

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::Outcome;
+use super::inputs::OneRun;
 use super::output::OutputArgs;
 use super::progress::Progress;
-use crate::compare::group;
+use super::{Outcome, inputs};
+use crate::compare::group::{self, Files};
 use crate::render::units;
 use crate::report::Report;
 use crate::reporting;
@@ -17,6 +18,7 @@ use crate::{Error, Result};
 
 const EXAMPLES: &str = "Examples:
   nsysnccl report ddp_*.sqlite
+  nsysnccl report captures/                                         all that belongs to a run in a folder
   nsysnccl report ddp_*.sqlite --inspector logs/ --nccl-log nccl.*.log --topo topo.txt
   nsysnccl report ddp_*.sqlite --step '^train_step' --skip 2 -o report.html -o report.json
   nsysnccl report run.sqlite --step-kernel '^embedding_forward'     without NVTX ranges";
@@ -51,9 +53,15 @@ pub struct StepArgs {
     /// Leave out the first N steps of each rank
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skip: usize,
+    /// Steps of the run to report on, e.g. 5-7,9, by their index in JSON and CSV: the first is 0
+    #[arg(long, value_name = "LIST", value_parser = parse_steps, conflicts_with = "skip")]
+    pub steps: Option<NumberList>,
+    /// Leave every outlier step out of summaries, not only a first one
+    #[arg(long)]
+    pub exclude_outliers: bool,
     /// Ranks to report on, e.g. 0,3-5
     #[arg(long, value_name = "LIST", value_parser = parse_ranks)]
-    pub ranks: Option<RankList>,
+    pub ranks: Option<NumberList>,
     /// Take the rank from the file name: a regular expression with a group named `rank`
     #[arg(long, value_name = "REGEX")]
     pub rank_regex: Option<String>,
@@ -68,13 +76,23 @@ pub struct StepArgs {
     pub keep_going: bool,
 }
 
-/// A list of ranks.
+/// A list of numbers, in order, each once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RankList(pub Vec<u32>);
+pub struct NumberList(pub Vec<u32>);
 
-fn parse_ranks(text: &str) -> std::result::Result<RankList, String> {
-    let number =
-        |text: &str| text.trim().parse::<u32>().map_err(|_| format!("'{text}' is no rank"));
+fn parse_ranks(text: &str) -> std::result::Result<NumberList, String> {
+    parse_numbers(text, "rank")
+}
+
+fn parse_steps(text: &str) -> std::result::Result<NumberList, String> {
+    parse_numbers(text, "step")
+}
+
+/// Numbers and ranges of them: `0,3-5`.
+fn parse_numbers(text: &str, what: &str) -> std::result::Result<NumberList, String> {
+    let number = |text: &str| {
+        text.trim().parse::<u32>().map_err(|_| format!("'{text}' is not the number of a {what}"))
+    };
     let mut list = Vec::new();
     for part in text.split(',') {
         match part.split_once('-') {
@@ -82,7 +100,7 @@ fn parse_ranks(text: &str) -> std::result::Result<RankList, String> {
             Some((first, last)) => {
                 let (first, last) = (number(first)?, number(last)?);
                 if first > last || last - first > 1_000_000 {
-                    return Err(format!("'{part}' is no range of ranks"));
+                    return Err(format!("'{part}' is not a range of {what}s"));
                 }
                 list.extend(first..=last);
             }
@@ -90,7 +108,7 @@ fn parse_ranks(text: &str) -> std::result::Result<RankList, String> {
     }
     list.sort_unstable();
     list.dedup();
-    Ok(RankList(list))
+    Ok(NumberList(list))
 }
 
 impl StepArgs {
@@ -110,7 +128,9 @@ impl StepArgs {
                 Window::Period => WindowKind::Period,
             }),
             skip: self.skip,
+            steps: self.steps.as_ref().map(|list| list.0.clone()),
             keep_first: self.keep_first,
+            exclude_outliers: self.exclude_outliers,
             ranks: self.ranks.as_ref().map(|list| list.0.clone()),
             rank_regex: self.rank_regex.clone(),
             comm_regex: self.comm_regex.clone(),
@@ -134,10 +154,11 @@ impl StepArgs {
 
 /// Arguments of `report`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, override_usage = "nsysnccl report [OPTIONS] <REPORT.sqlite>...")]
+#[command(after_help = EXAMPLES, override_usage = "nsysnccl report [OPTIONS] <REPORT.sqlite|FOLDER>...")]
 pub struct ReportArgs {
-    /// Reports of one run, exported with `nsys export --type sqlite`; patterns like 'ddp_*.sqlite' are expanded
-    #[arg(required_unless_present_any = ["inspector", "nccl_log"], value_name = "REPORT.sqlite")]
+    /// Reports of one run: .sqlite, as `nsys export --type sqlite` writes it; .nsys-rep, which the nsys on the PATH exports into the
+    /// cache; or a folder, in which the reports, logs and topology of a run are found. Patterns like 'ddp_*.sqlite' are expanded
+    #[arg(required_unless_present_any = ["inspector", "nccl_log"], value_name = "REPORT.sqlite|FOLDER")]
     pub reports: Vec<PathBuf>,
     /// NCCL Inspector logs of the run, or folders with them: pairs kernels with records, which adds sizes and bandwidths
     #[arg(long, value_name = "PATH", num_args = 1..)]
@@ -148,6 +169,15 @@ pub struct ReportArgs {
     /// Output of `nvidia-smi topo -m` on the run's machine: which transport would be possible
     #[arg(long, value_name = "FILE")]
     pub topo: Option<PathBuf>,
+    /// Print what changes would gain: no communication, nobody late, copies free, ... (JSON has it in any case)
+    #[arg(long, conflicts_with = "no_replay")]
+    pub what_if: bool,
+    /// Leave out the replay: no critical path, no predicted gains, less time and memory
+    #[arg(long)]
+    pub no_replay: bool,
+    /// Folders with NPKit dumps of one communicator of the run: what happens inside of its kernels
+    #[arg(long, value_name = "DIR", num_args = 1..)]
+    pub npkit: Vec<PathBuf>,
     /// How steps and ranks are found.
     #[command(flatten)]
     pub steps: StepArgs,
@@ -162,34 +192,46 @@ pub struct ReportArgs {
 /// See [`Run::read`]; a file that cannot be written.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     args.output.files()?;
-    let (mut reports, mut nccl_logs, mut inspector) =
-        (args.reports.clone(), args.nccl_log.clone(), args.inspector.clone());
-    // `--inspector logs/ ddp_*.sqlite`: the option takes all that follows, but an export is never a log.
-    for logs in [&mut inspector, &mut nccl_logs] {
-        reports.extend(
-            logs.extract_if(.., |path| path.extension().is_some_and(|ending| ending == "sqlite")),
-        );
+    let (mut reports, mut nccl_logs) = (args.reports.clone(), args.nccl_log.clone());
+    let (mut inspector, mut npkit) = (args.inspector.clone(), args.npkit.clone());
+    // `--inspector logs/ ddp_*.sqlite`: the option takes all that follows, but a report is never a log.
+    for logs in [&mut inspector, &mut nccl_logs, &mut npkit] {
+        reports.extend(logs.extract_if(.., |path| inputs::is_report(path)));
     }
     if reports.is_empty() {
         return Err(Error::usage("no report was named").with_hint(
             "nsysnccl report REPORT.sqlite... --inspector PATH... --nccl-log FILE...; nsysnccl doctor FOLDER proposes the command",
         ));
     }
-    let paths = super::inputs::expand(&reports)?;
-    let options = Options {
-        nccl_logs: super::inputs::expand(&nccl_logs)?,
+    let named = Files {
+        reports: inputs::expand(&reports)?,
+        inspector: inputs::expand(&inspector)?,
+        nccl_logs: inputs::expand(&nccl_logs)?,
         topology: args.topo.clone(),
-        inspector: super::inputs::expand(&inspector)?,
+    };
+    // Of a folder of reports only what is found is read.
+    args.output
+        .spare(named.all().filter(|path| !(path.is_dir() && named.reports.contains(path))))?;
+    let found =
+        args.steps.in_pool(|| inputs::one_run(named, args.steps.keep_going, &args.output))?;
+    args.output.spare(found.files.all())?;
+    let OneRun { files: Files { reports: paths, inspector, nccl_logs, topology }, unusable } =
+        found;
+    let options = Options {
+        nccl_logs,
+        topology,
+        inspector,
+        npkit: inputs::expand(&npkit)?,
+        replay: !args.no_replay,
+        what_if: args.what_if,
         ..args.steps.options()
     };
-    args.output.spare(
-        paths.iter().chain(&options.nccl_logs).chain(&options.topology).chain(&options.inspector),
-    )?;
-    let run = args.steps.in_pool(|| {
+    let mut run = args.steps.in_pool(|| {
         let progress = Progress::new(paths.len() as u64, "reading reports", args.output.quiet);
         Run::read(&paths, &options, || progress.tick())
             .map_err(|error| proposing_compare(error, &paths))
     })?;
+    run.unusable.splice(0..0, unusable);
     let report = reporting::of(&run);
     tell_inputs(&args.output, &report);
     args.output.name_left_out(&run.unusable);

@@ -231,6 +231,7 @@ mod tests {
                     gpu_operations: on_gpu,
                     comm_inits,
                     has_payloads: true,
+                    host: None,
                     names: Arc::new(names),
                     families: Arc::default(),
                 }

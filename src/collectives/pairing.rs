@@ -78,6 +78,23 @@ impl Pairing {
         }
     }
 
+    /// The same pairing of fewer steps: of each rank those at the places in `keep`.
+    #[must_use]
+    pub fn keep(&self, keep: &[Vec<usize>]) -> Pairing {
+        let mut left: BTreeMap<usize, usize> = BTreeMap::new();
+        let numbers = |(numbers, keep): (&Vec<usize>, &Vec<usize>)| -> Vec<usize> {
+            keep.iter().filter_map(|&at| numbers.get(at).copied()).collect()
+        };
+        let mut of_rank: Vec<Vec<usize>> = self.of_rank.iter().zip(keep).map(numbers).collect();
+        left.extend(of_rank.iter().flatten().map(|&number| (number, 0)));
+        left.values_mut().enumerate().for_each(|(at, number)| *number = at);
+        of_rank.iter_mut().flatten().for_each(|number| {
+            *number = left.get(number).copied().unwrap_or_default();
+        });
+        let keys = left.keys().filter_map(|&number| self.keys.get(number).cloned()).collect();
+        Pairing { of_rank, keys, by: self.by, sure: self.sure }
+    }
+
     /// How many steps all ranks have.
     fn shared(&self) -> usize {
         let mut ranks_with = vec![0; self.keys.len()];

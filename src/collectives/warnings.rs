@@ -5,11 +5,8 @@ use super::clocks::Refused;
 use super::events::Event;
 use super::matches::{Alone, Reason};
 use super::pairing::PairedBy;
-<<<<<<< HEAD
 use crate::catalogue::Id;
-=======
 use crate::model::input::Input;
->>>>>>> 4157a6c
 use crate::model::{CommOp, Ns, RankTrace};
 use crate::units;
 use crate::warning::Warning;

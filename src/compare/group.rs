@@ -27,19 +27,29 @@ pub struct Group {
 /// The files of one capture.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Files {
-    /// Reports, one or more ranks each.
+    /// Reports, one or more ranks each, or folders with the files of one run.
     pub reports: Vec<PathBuf>,
     /// Inspector logs, files or folders.
     pub inspector: Vec<PathBuf>,
     /// NCCL debug logs.
     pub nccl_logs: Vec<PathBuf>,
+    /// Output of `nvidia-smi topo -m`.
+    pub topology: Option<PathBuf>,
+}
+
+impl Files {
+    /// Every file that is read.
+    pub fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        self.reports.iter().chain(&self.inspector).chain(&self.nccl_logs).chain(&self.topology)
+    }
 }
 
 /// Groups what was typed: `NAME=FILES` belong to the variant NAME, and bare files are grouped by their name without the rank part. A path
 /// that exists is a path even if it holds `=`. Variants come in the order of their first mention.
 ///
 /// The files of one pattern are one capture, unless they are evidently several runs. What is given under the same name again is a
-/// repeat, except that files of one folder and name that differ only in the rank are one capture, together or one by one.
+/// repeat, except that files of one folder and name that differ only in the rank are one capture, together or one by one. A folder is a
+/// capture.
 ///
 /// # Errors
 /// A name without files, a pattern without matches, one file twice in a variant, or bare files of one name in two folders.
@@ -48,15 +58,17 @@ pub fn group(inputs: &[String]) -> Result<Vec<Group>> {
     let mut bare: Vec<(String, PathBuf)> = Vec::new();
     for input in inputs {
         if let Some((name, pattern)) = named(input)? {
-            let files = expand(Path::new(pattern))?;
-            let captures = match evident_runs(&files) {
+            let (folders, files): (Vec<_>, Vec<_>) =
+                expand(Path::new(pattern))?.into_iter().partition(|path| path.is_dir());
+            let captures: Vec<Vec<PathBuf>> = match evident_runs(&files) {
                 Some(runs) => runs
                     .into_iter()
                     .map(|run| run.files.into_iter().map(|(path, _)| path.clone()).collect())
                     .collect(),
-                None => vec![files],
+                None => Some(files).filter(|files| !files.is_empty()).into_iter().collect(),
             };
-            for reports in captures {
+            let folders = folders.into_iter().map(|folder| vec![folder]);
+            for reports in folders.chain(captures) {
                 add_files(&mut groups, name, reports)?;
             }
             groups
@@ -66,7 +78,8 @@ pub fn group(inputs: &[String]) -> Result<Vec<Group>> {
             continue;
         }
         for path in expand(Path::new(input))? {
-            let (stem, folder) = (stem(&path).0, folder(&path));
+            let folder = folder(&path);
+            let stem = if path.is_dir() { folder_name(&path)? } else { stem(&path).0 };
             match bare.iter().find(|(other, _)| *other == stem) {
                 Some((_, other)) if *other != folder => {
                     return Err(ambiguous(&stem, &[other.clone(), folder.to_owned()], &path));
@@ -104,7 +117,8 @@ fn add_files(groups: &mut Vec<Group>, name: &str, reports: Vec<PathBuf>) -> Resu
         let mut all = capture.reports.iter().chain(&reports);
         let one_run = all.clone().map(run).collect::<BTreeSet<_>>().len() == 1;
         let mut ranks = BTreeSet::new();
-        one_run && all.all(|path| rank(path).is_some_and(|rank| ranks.insert(rank)))
+        let files = all.clone().all(|path| !path.is_dir());
+        files && one_run && all.all(|path| rank(path).is_some_and(|rank| ranks.insert(rank)))
     };
     let known = groups.iter_mut().find(|group| group.name == name);
     match known.and_then(|group| group.captures.iter_mut().find(further)) {
@@ -117,6 +131,15 @@ fn add_files(groups: &mut Vec<Group>, name: &str, reports: Vec<PathBuf>) -> Resu
 /// The run that a file belongs to by its name: its folder, and its name without the ending and the rank.
 pub fn run_of(path: &Path) -> (PathBuf, String) {
     (folder(path).to_owned(), stem(path).0)
+}
+
+/// The name of a folder, whichever way it is written.
+fn folder_name(path: &Path) -> Result<String> {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    real.file_name().map(|name| name.to_string_lossy().into_owned()).ok_or_else(|| {
+        Error::usage(format!("the folder '{}' has no name for a variant", path.display()))
+            .with_hint(format!("give it one: NAME={}", shell_quote(&path.to_string_lossy())))
+    })
 }
 
 fn folder(path: &Path) -> &Path {

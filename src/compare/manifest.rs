@@ -125,6 +125,7 @@ fn parse(path: &Path, text: &str) -> Result<Manifest> {
             reports: find(folder, entry.reports.list())?,
             inspector: find(folder, entry.inspector.list())?,
             nccl_logs: find(folder, entry.nccl_log.list())?,
+            topology: None,
         };
         if files.reports.is_empty() {
             return Err(Error::input(path, format!("variant '{}' has no reports", entry.name)));

@@ -1,5 +1,6 @@
 //! From what was read to the view: an export in a few numbers, and everything together.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::view::*;
@@ -66,9 +67,10 @@ pub fn assemble(
     inspector_logs: Vec<InspectorLog>,
     nccl_logs: Vec<NcclLogFile>,
     topologies: Vec<TopologyFile>,
+    further: BTreeSet<FurtherFile>,
     (other, unusable): (&[PathBuf], &[Error]),
 ) -> Examination {
-    let mut found: Vec<Finding> = Vec::new();
+    let mut found: Vec<Missing> = Vec::new();
     let with_links = topologies.iter().filter(|topology| topology.links.is_some()).count();
     for (run, exports) in &runs {
         let logs: Vec<&InspectorLog> =
@@ -113,6 +115,7 @@ pub fn assemble(
         inspector_logs,
         nccl_logs,
         topologies,
+        further_files: further.into_iter().collect(),
         other_files: other.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
         unusable: unusable.iter().map(Unusable::from).collect(),
         findings: findings::merged(found),

@@ -6,17 +6,14 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use regex::Regex;
 
-use super::view::{Export, InspectorLog, NcclLogFile, TopologyFile, Writer};
+use super::view::{Export, FurtherFile, InspectorLog, NcclLogFile, TopologyFile, Writer};
 use crate::classify::Classifier;
-use crate::ingest::nsys::{self, contents};
-use crate::ingest::sniff::{self, Kind};
+use crate::ingest::kind::{self, Kind};
+use crate::ingest::nsys::{self, contents, export};
 use crate::ingest::{folder, inspector, nccl_log, topo};
 use crate::model::record::{Drops, Origin, Record, Sink};
 use crate::steps::select::DEFAULT_PATTERN;
 use crate::{Error, Result};
-
-/// Endings of files that are looked at in a folder beside those of nsys and of Inspector logs.
-const ENDINGS: [&str; 5] = ["sqlite", "txt", "out", "err", "topo"];
 
 /// What was read.
 #[derive(Debug, Default)]
@@ -31,6 +28,8 @@ pub struct Read {
     pub nccl_logs: Vec<NcclLogFile>,
     /// Topology matrices.
     pub topologies: Vec<TopologyFile>,
+    /// Inputs of other commands, each once.
+    pub further: BTreeSet<FurtherFile>,
     /// Files in folders that are none of these.
     pub other: Vec<PathBuf>,
     /// Why the rest cannot be used.
@@ -52,10 +51,11 @@ enum Item {
     Inspector(InspectorLog),
     NcclLog(NcclLogFile),
     Topology(TopologyFile),
+    Further(FurtherFile),
     Other,
 }
 
-/// The files behind the paths, in order, each once; or why there is none. In folders only files with known endings count.
+/// The files behind the paths, in order, each once; or why there is none. In folders only files with known names count.
 pub fn list(paths: &[PathBuf]) -> Vec<Result<Listed>> {
     let (mut named, mut found) = (BTreeSet::new(), BTreeSet::new());
     let mut errors = Vec::new();
@@ -64,12 +64,17 @@ pub fn list(paths: &[PathBuf]) -> Vec<Result<Listed>> {
             named.insert(path.clone());
             continue;
         }
-        match folder::files_below(path, &is_known) {
-            Ok(files) if files.is_empty() => errors.push(Error::input(path, "holds no file that nsysnccl reads").with_hint(
-                "name a folder with .sqlite exports, Inspector logs (.log, .jsonl, .prom), NCCL logs or topologies (.log, .txt)",
-            )),
+        match folder::files_below(path, &kind::is_looked_at) {
+            Ok(files) if files.is_empty() => errors.push(
+                Error::input(path, "holds no file that nsysnccl reads")
+                    .with_hint(format!("name a folder with some of these: {}", kind::list())),
+            ),
             // `./x` is `x`, and shorter in a command.
-            Ok(files) => found.extend(files.into_iter().map(|file| file.strip_prefix(".").map(Path::to_owned).unwrap_or(file))),
+            Ok(files) => found.extend(
+                files
+                    .into_iter()
+                    .map(|file| file.strip_prefix(".").map(Path::to_owned).unwrap_or(file)),
+            ),
             Err(error) => errors.push(error),
         }
     }
@@ -84,26 +89,13 @@ pub fn list(paths: &[PathBuf]) -> Vec<Result<Listed>> {
     let exported = |path: &Path| {
         [&named, &found].iter().any(|list| list.contains(&path.with_extension("sqlite")))
     };
+    let of_nsys = |path: &Path| kind::has_name_of(path, &[Kind::NsysReport]);
     all.retain(|file| !(of_nsys(&file.path) && exported(&file.path)));
     all.sort();
     // The same file by two ways is one.
     let mut seen = BTreeSet::new();
     all.retain(|file| seen.insert(file.path.canonicalize().unwrap_or_else(|_| file.path.clone())));
     all.into_iter().map(Ok).chain(errors.into_iter().map(Err)).collect()
-}
-
-fn is_known(path: &Path) -> bool {
-    inspector::is_log(path) || of_nsys(path) || ends_in(path, &ENDINGS)
-}
-
-/// A file of nsys that only nsys itself can read.
-fn of_nsys(path: &Path) -> bool {
-    ends_in(path, &["nsys-rep", "qdrep", "qdstrm"])
-}
-
-fn ends_in(path: &Path, endings: &[&str]) -> bool {
-    let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
-    ending.is_some_and(|ending| endings.contains(&ending.as_str()))
 }
 
 /// Reads every file.
@@ -116,7 +108,7 @@ pub fn read(listed: &[Result<Listed>], tick: &(impl Fn() + Sync)) -> Result<Read
     })?;
     let classifier = Classifier::new(None)?;
     let step = nsys::StepTexts { pattern: &step, by_hand: false };
-    let options = nsys::Options { step: Some(step), classifier: &classifier };
+    let options = nsys::Options { step: Some(step), classifier: &classifier, replay: false };
     let items: Vec<Result<Item>> = listed
         .par_iter()
         .map(|file| {
@@ -136,6 +128,9 @@ pub fn read(listed: &[Result<Listed>], tick: &(impl Fn() + Sync)) -> Result<Read
             Ok(Item::Inspector(log)) => read.inspector.push(log),
             Ok(Item::NcclLog(log)) => read.nccl_logs.push(log),
             Ok(Item::Topology(topology)) => read.topologies.push(topology),
+            Ok(Item::Further(file)) => {
+                read.further.insert(file);
+            }
             Ok(Item::Other) => match file {
                 Ok(file) if file.found => read.other.push(file.path.clone()),
                 Ok(file) => read.unusable.push(unknown(&file.path)),
@@ -147,42 +142,57 @@ pub fn read(listed: &[Result<Listed>], tick: &(impl Fn() + Sync)) -> Result<Read
     Ok(read)
 }
 
+/// The file as the first kind that it may be and that something is found of.
 fn item(path: &Path, options: &nsys::Options<'_>) -> Result<Item> {
-    match sniff::kind(path)? {
-        Kind::Export => contents::read(path, 0, options)
-            .map(|contents| Item::Export(path.to_owned(), Box::new(contents))),
-        Kind::Topology => {
-            topo::read(path).map(|topology| Item::Topology(TopologyFile::of(&topology)))
+    for kind in kind::told(path)? {
+        if let Some(item) = read_as(kind, path, options)? {
+            return Ok(item);
         }
-        Kind::Text => text(path),
-        Kind::Unknown => Ok(Item::Other),
     }
+    Ok(Item::Other)
 }
 
-/// A log of Inspector, or else one of NCCL.
-fn text(path: &Path) -> Result<Item> {
-    let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+/// What the reader of a kind finds; `None` if the file holds nothing of that kind.
+fn read_as(kind: Kind, path: &Path, options: &nsys::Options<'_>) -> Result<Option<Item>> {
+    Ok(match kind {
+        Kind::Export => {
+            let contents = contents::read(path, 0, options)?;
+            Some(Item::Export(path.to_owned(), Box::new(contents)))
+        }
+        Kind::NsysReport => return Err(export::not_exported(path)),
+        Kind::Topology => Some(Item::Topology(TopologyFile::of(&topo::read(path)?))),
+        Kind::Prometheus | Kind::InspectorLog => inspector_log(path)?.map(Item::Inspector),
+        Kind::NcclLog => match nccl_log::read(path) {
+            Ok(log) => Some(Item::NcclLog(NcclLogFile::of(log, size(path)))),
+            // Only that it holds no message is an error with a hint.
+            Err(error) if error.hint.is_some() => None,
+            Err(error) => return Err(error),
+        },
+        Kind::SavedReport | Kind::Manifest | Kind::Npkit => {
+            Some(Item::Further(FurtherFile::of(kind, path)))
+        }
+    })
+}
+
+fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+}
+
+/// A log of Inspector; `None` if it holds no record.
+fn inspector_log(path: &Path) -> Result<Option<InspectorLog>> {
+    let size = size(path);
     if size == 0 && nsys::file_name(path).contains("-pid") {
         return Err(Error::input(path, "is an empty log of Inspector")
             .with_hint("it stays empty unless NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS is set, e.g. to 500000"));
     }
     let mut writers = Writers::default();
     let log = inspector::read_file(path, &mut writers)?;
-    if log.records > 0 {
-        return Ok(Item::Inspector(writers.log(&log, size)));
-    }
-    match nccl_log::read(path) {
-        Ok(log) => Ok(Item::NcclLog(NcclLogFile::of(log, size))),
-        // Only that it holds no message is an error with a hint.
-        Err(error) if error.hint.is_some() => Ok(Item::Other),
-        Err(error) => Err(error),
-    }
+    Ok((log.records > 0).then(|| writers.log(&log, size)))
 }
 
 fn unknown(path: &Path) -> Error {
-    Error::input(path, "is none of the files that nsysnccl reads").with_hint(
-        "it reads exports of nsys (.sqlite), NCCL Inspector logs, NCCL logs (NCCL_DEBUG=INFO) and the output of nvidia-smi topo -m",
-    )
+    Error::input(path, "is none of the files that nsysnccl reads")
+        .with_hint(format!("it reads {}", kind::list()))
 }
 
 /// Who wrote an Inspector log, and when.

@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 
 use super::numbers::{alone, has_log, sends_to_nobody, unconnected};
-use super::view::{Export, Finding, InspectorLog, NcclLogFile, Run, TopologyFile};
+use super::view::{Export, InspectorLog, Missing, NcclLogFile, Run, TopologyFile};
 use crate::Error;
+use crate::catalogue::{Id, Severity};
 use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
 use crate::ingest::nsys::notes::concerns_report;
@@ -15,7 +16,6 @@ use crate::model::RankSource;
 use crate::steps::StepSource;
 use crate::text::{capitalised, shorten};
 use crate::units::{count, rank_list};
-use crate::warning::Severity;
 
 const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep";
 const INSPECTOR: &str = "NCCL_PROFILER_PLUGIN=/path/to/libnccl-profiler-inspector.so NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000 NCCL_INSPECTOR_DUMP_DIR=FOLDER (its parent has to exist), and give the folder to --inspector";
@@ -43,17 +43,16 @@ pub struct Facts<'a> {
     pub topologies: usize,
 }
 
-/// A finding about a run; `costs` are the numbers and what happens to them.
-fn finding(
-    id: &'static str,
-    severity: Severity,
+/// Something that a run misses; `costs` are the numbers and what happens to them.
+fn missing(
+    id: Id,
     title: impl Into<String>,
     (numbers, cost): (&[&'static str], &str),
     advice: impl Into<String>,
-) -> Finding {
-    Finding {
+) -> Missing {
+    Missing {
         id,
-        severity,
+        severity: id.severity().unwrap_or(Severity::Medium),
         title: title.into(),
         cost: cost.to_owned(),
         numbers: numbers.to_vec(),
@@ -63,7 +62,7 @@ fn finding(
 }
 
 /// Everything that is missing from a run.
-pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
+pub fn of_run(facts: &Facts<'_>) -> Vec<Missing> {
     let of_the_run = [
         problem(facts.run),
         captured_apart(facts.run),
@@ -85,10 +84,10 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
         topology_without_nvlink(facts.topology),
         versions(facts.exports),
     ];
-    let mut list: Vec<Finding> = of_the_run
+    let mut list: Vec<Missing> = of_the_run
         .into_iter()
         .flatten()
-        .map(|finding| Finding { about: vec![facts.run.name.clone()], ..finding })
+        .map(|finding| Missing { about: vec![facts.run.name.clone()], ..finding })
         .collect();
     for export in facts.exports {
         let own = [
@@ -101,19 +100,18 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
         list.extend(
             own.into_iter()
                 .flatten()
-                .map(|finding| Finding { about: vec![file_name(export.path.as_ref())], ..finding }),
+                .map(|finding| Missing { about: vec![file_name(export.path.as_ref())], ..finding }),
         );
     }
     list
 }
 
-fn problem(run: &Run) -> Option<Finding> {
+fn problem(run: &Run) -> Option<Missing> {
     let problem = run.problem.as_ref()?;
     let advice =
         problem.advice.clone().unwrap_or_else(|| "Give the reports of one run only.".to_owned());
-    Some(finding(
-        "report-fails",
-        Severity::High,
+    Some(missing(
+        Id::ReportFails,
         format!("A report of these files stops with an error: {}.", problem.fact),
         (
             &["steps", "shares", "copies", "across", "bandwidth", "inspector", "transport"],
@@ -123,11 +121,10 @@ fn problem(run: &Run) -> Option<Finding> {
     ))
 }
 
-fn captured_apart(run: &Run) -> Option<Finding> {
+fn captured_apart(run: &Run) -> Option<Missing> {
     run.captured_apart.as_ref().map(|message| {
-        finding(
-            "captured-apart",
-            Severity::High,
+        missing(
+            Id::CapturedApart,
             message.clone(),
             (&["across", "bandwidth"], "Waiting, last ranks and clocks mean nothing."),
             "Put the reports of each run in a folder of its own, or name them differently; nsysnccl compare takes several runs.",
@@ -135,7 +132,7 @@ fn captured_apart(run: &Run) -> Option<Finding> {
     })
 }
 
-fn ranks_missing(run: &Run) -> Option<Finding> {
+fn ranks_missing(run: &Run) -> Option<Missing> {
     let talks_alone = run.ranks.len() == 1 && run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     let title = match (run.world_size, run.ranks_missing.as_slice()) {
         (Some(world), [one]) => format!("The run has {world} ranks; one is not here: rank {one}."),
@@ -161,22 +158,20 @@ fn ranks_missing(run: &Run) -> Option<Finding> {
     } else {
         "Waiting, last ranks, clocks and bandwidth are missing: they need a second rank."
     };
-    Some(finding(
-        "ranks-missing",
-        Severity::Medium,
+    Some(missing(
+        Id::RanksMissing,
         title,
         (&["steps", "across", "bandwidth"], across),
         "Add their exports; every rank writes one with torchrun --no-python nsys profile --output=NAME_%q{RANK} (or srun nsys profile --output=NAME_%q{SLURM_PROCID}).",
     ))
 }
 
-fn rank_unknown(run: &Run) -> Option<Finding> {
+fn rank_unknown(run: &Run) -> Option<Missing> {
     let by_order = RankSource::Order.label();
     let unknown = run.ranks.iter().filter(|rank| rank.rank_source == by_order).count();
     (unknown > 0 && run.ranks.len() > 1).then(|| {
-        finding(
-            "rank-unknown",
-            Severity::Medium,
+        missing(
+            Id::RankUnknown,
             "Nothing in the capture says which rank a process is: they are numbered in order of file, process and device.",
             (&["across"], "Numbers are right, but the rank beside them may be another one."),
             "Capture one report a rank with --output=NAME_%q{RANK}; or let the captured range begin before NCCL's communicators are made and export with --include-json true; or name the ranks with --rank-regex.",
@@ -184,7 +179,7 @@ fn rank_unknown(run: &Run) -> Option<Finding> {
     })
 }
 
-fn steps(facts: &Facts<'_>) -> Option<Finding> {
+fn steps(facts: &Facts<'_>) -> Option<Missing> {
     let run = facts.run;
     let annotate = "put an NVTX range around each step, e.g. torch.cuda.nvtx.range_push(f\"step_{i}\") and range_pop()";
     let kernel = "or name a kernel that begins each step with --step-kernel REGEX";
@@ -194,20 +189,19 @@ fn steps(facts: &Facts<'_>) -> Option<Finding> {
     );
     let advice = format!("Capture again with {PROFILE} and {annotate}; {kernel}.");
     let (id, title) = match run.steps.source? {
-        StepSource::OnlyNccl => ("no-step-ranges", "The only NVTX ranges are NCCL's own."),
+        StepSource::OnlyNccl => (Id::NoStepRanges, "The only NVTX ranges are NCCL's own."),
         StepSource::OnlyLibraries => {
-            ("no-step-ranges", "The only NVTX ranges are those of libraries.")
+            (Id::NoStepRanges, "The only NVTX ranges are those of libraries.")
         }
         StepSource::Elsewhere => {
-            ("no-step-ranges", "The NVTX ranges are those of processes that run no GPU work.")
+            (Id::NoStepRanges, "The NVTX ranges are those of processes that run no GPU work.")
         }
         StepSource::Uncovered if facts.exports.iter().all(|export| export.rows.api_calls == 0) => {
             return None;
         }
         StepSource::Uncovered => {
-            return Some(finding(
-                "steps-not-found",
-                Severity::High,
+            return Some(missing(
+                Id::StepsNotFound,
                 "No NVTX range recurs on every rank, so none is taken for a step.",
                 costs,
                 format!(
@@ -218,12 +212,11 @@ fn steps(facts: &Facts<'_>) -> Option<Finding> {
         StepSource::NoRanges => {
             let off = facts.exports.iter().any(|export| export.nvtx_traced == Some(false));
             let title = if off { "NVTX was not traced." } else { "There is no NVTX range." };
-            ("no-nvtx", title)
+            (Id::NoNvtx, title)
         }
         StepSource::Repeated => {
-            return Some(finding(
-                "steps-by-guess",
-                Severity::Info,
+            return Some(missing(
+                Id::StepsByGuess,
                 format!(
                     "Steps are taken from a repeated range, {}, since no range is called step, batch or iteration.",
                     shorten(run.steps.pattern.as_deref().unwrap_or_default(), 100)
@@ -239,14 +232,13 @@ fn steps(facts: &Facts<'_>) -> Option<Finding> {
             return None;
         }
     };
-    Some(finding(id, Severity::High, title, costs, advice))
+    Some(missing(id, title, costs, advice))
 }
 
-fn steps_differ(run: &Run) -> Option<Finding> {
+fn steps_differ(run: &Run) -> Option<Missing> {
     if run.steps.paired_by_time {
-        return Some(finding(
-            "steps-differ",
-            Severity::Medium,
+        return Some(missing(
+            Id::StepsDiffer,
             "Ranks call their steps differently, so a report takes those for one that run at the same time.",
             (
                 &["steps", "across"],
@@ -262,21 +254,20 @@ fn steps_differ(run: &Run) -> Option<Finding> {
         n => (Severity::Medium, format!("{} are on every rank", count(n as u64))),
     };
     (others > 0).then(|| {
-        finding(
-            "steps-differ",
-            severity,
+        let missing = missing(
+            Id::StepsDiffer,
             format!("Ranks hold different steps: {there}, {} on some only.", count(others as u64)),
             (&["steps", "shares", "copies", "across"], "A step that is not on every rank is left out of the run's figures."),
             "Capture the same steps on every rank: let all ranks call cudaProfilerStart at the same step.",
-        )
+        );
+        Missing { severity, ..missing }
     })
 }
 
-fn few_steps(run: &Run) -> Option<Finding> {
+fn few_steps(run: &Run) -> Option<Missing> {
     run.steps.count.filter(|&steps| (1..ROUGH_STEPS).contains(&steps))?;
-    Some(finding(
-        "few-steps",
-        Severity::Info,
+    Some(missing(
+        Id::FewSteps,
         format!("Fewer than {ROUGH_STEPS} steps of a rank were captured."),
         (&["steps"], "Medians rest on few values, and the interval of a comparison is rough."),
         format!(
@@ -286,11 +277,10 @@ fn few_steps(run: &Run) -> Option<Finding> {
     ))
 }
 
-fn processes_without_steps(run: &Run) -> Option<Finding> {
+fn processes_without_steps(run: &Run) -> Option<Missing> {
     (run.processes_without_steps > 0).then(|| {
-        finding(
-            "process-without-steps",
-            Severity::Medium,
+        missing(
+            Id::ProcessWithoutSteps,
             format!(
                 "{} ran GPU work but no step range, although others have: left out.",
                 plural_of(run.processes_without_steps, "process", "processes")
@@ -301,12 +291,11 @@ fn processes_without_steps(run: &Run) -> Option<Finding> {
     })
 }
 
-fn graphs(facts: &Facts<'_>) -> Option<Finding> {
+fn graphs(facts: &Facts<'_>) -> Option<Missing> {
     let rows: u64 = facts.run.ranks.iter().map(|rank| rank.graphs).sum();
     (rows > 0).then(|| {
-        finding(
-            "graph-level-trace",
-            Severity::High,
+        missing(
+            Id::GraphLevelTrace,
             format!(
                 "CUDA graphs were captured as one row each ({}): the kernels inside them, NCCL's among them, are not there.",
                 plural_of(rows as usize, "launch", "launches")
@@ -320,13 +309,12 @@ fn graphs(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-fn no_communication(facts: &Facts<'_>) -> Option<Finding> {
+fn no_communication(facts: &Facts<'_>) -> Option<Missing> {
     let run = facts.run;
     let any = run.ranks.iter().any(|rank| rank.comm_kernels + rank.graphs > 0);
     (!any && !alone(run) && !run.ranks.is_empty()).then(|| {
-        finding(
-            "no-communication",
-            Severity::Medium,
+        missing(
+            Id::NoCommunication,
             "No communication kernel was recognised, although there are several ranks.",
             (&["shares", "across", "bandwidth", "inspector"], "Communication is 0, and its overlap, waiting and bandwidth are missing."),
             "If kernels of another library communicate, name them with --comm-regex; else capture whole steps (--capture-range=cudaProfilerApi around them).",
@@ -334,7 +322,7 @@ fn no_communication(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-fn rank_without_communication(run: &Run) -> Option<Finding> {
+fn rank_without_communication(run: &Run) -> Option<Missing> {
     let silent: Vec<u32> = run
         .ranks
         .iter()
@@ -342,9 +330,8 @@ fn rank_without_communication(run: &Run) -> Option<Finding> {
         .map(|rank| rank.rank)
         .collect();
     (!silent.is_empty() && silent.len() < run.ranks.len()).then(|| {
-        finding(
-            "rank-without-communication",
-            Severity::Medium,
+        missing(
+            Id::RankWithoutCommunication,
             format!("Rank {} ran no communication kernel, although others did.", rank_list(&silent)),
             (&["across"], "Its clock cannot be aligned with the others', and it waits for nobody."),
             "Capture the same steps on every rank: let all ranks call cudaProfilerStart at the same step.",
@@ -352,7 +339,7 @@ fn rank_without_communication(run: &Run) -> Option<Finding> {
     })
 }
 
-fn payloads(facts: &Facts<'_>) -> Option<Finding> {
+fn payloads(facts: &Facts<'_>) -> Option<Missing> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     let without: Vec<&Export> = facts
         .exports
@@ -393,9 +380,8 @@ fn payloads(facts: &Facts<'_>) -> Option<Finding> {
         String::new()
     };
     let title = format!("{}{some}.", title.trim_end_matches('.'));
-    Some(finding(
-        "no-payloads",
-        Severity::Medium,
+    Some(missing(
+        Id::NoPayloads,
         title,
         if sends_to_nobody(facts.run, facts.exports) {
             (
@@ -412,12 +398,11 @@ fn payloads(facts: &Facts<'_>) -> Option<Finding> {
     ))
 }
 
-fn no_inspector(facts: &Facts<'_>) -> Option<Finding> {
+fn no_inspector(facts: &Facts<'_>) -> Option<Missing> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     (talks && facts.inspector.is_empty()).then(|| {
-        finding(
-            "no-inspector",
-            Severity::Info,
+        missing(
+            Id::NoInspector,
             "There is no NCCL Inspector log of these processes.",
             (&["inspector"], "Whether the captured steps are typical of the run cannot be told, and NCCL's own times are missing."),
             format!("Run with {INSPECTOR}."),
@@ -425,7 +410,7 @@ fn no_inspector(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-fn inspector_ranks(facts: &Facts<'_>) -> Option<Finding> {
+fn inspector_ranks(facts: &Facts<'_>) -> Option<Missing> {
     let without: Vec<u32> = facts
         .run
         .ranks
@@ -434,9 +419,8 @@ fn inspector_ranks(facts: &Facts<'_>) -> Option<Finding> {
         .map(|rank| rank.rank)
         .collect();
     (!facts.inspector.is_empty() && !without.is_empty()).then(|| {
-        finding(
-            "inspector-log-missing",
-            Severity::Info,
+        missing(
+            Id::InspectorLogMissing,
             format!("There is no Inspector log of rank {}, although there is of others.", rank_list(&without)),
             (&["inspector"], "Its kernels are not paired, and waiting in the rest of the run is not known."),
             "Look for <host>-pid<pid>.log in NCCL_INSPECTOR_DUMP_DIR of that rank; a process that ends within the dump interval (NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS) after its last operation loses it.",
@@ -444,7 +428,7 @@ fn inspector_ranks(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-fn no_nccl_log(facts: &Facts<'_>) -> Option<Finding> {
+fn no_nccl_log(facts: &Facts<'_>) -> Option<Missing> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     let connections: u64 = facts.nccl_logs.iter().map(|log| log.connections).sum();
     let costs: (&[&str], &str) = (
@@ -456,31 +440,18 @@ fn no_nccl_log(facts: &Facts<'_>) -> Option<Finding> {
     if !talks || connections > 0 {
         None
     } else if facts.nccl_logs.is_empty() {
-        Some(finding(
-            "no-nccl-log",
-            Severity::Info,
-            "There is no NCCL log of these processes.",
-            costs,
-            advice,
-        ))
+        Some(missing(Id::NoNcclLog, "There is no NCCL log of these processes.", costs, advice))
     } else {
         let advice = "Run with NCCL_DEBUG=INFO; where NCCL_DEBUG_SUBSYS is set, it needs INIT and P2P,SHM,NET. Connections are printed at their first use.";
-        Some(finding(
-            "nccl-log-without-channels",
-            Severity::Info,
-            "The NCCL log names no channel.",
-            costs,
-            advice,
-        ))
+        Some(missing(Id::NcclLogWithoutChannels, "The NCCL log names no channel.", costs, advice))
     }
 }
 
-fn nccl_ranks(facts: &Facts<'_>) -> Option<Finding> {
+fn nccl_ranks(facts: &Facts<'_>) -> Option<Missing> {
     let without = unconnected(facts.run, facts.nccl_logs);
     (!without.is_empty()).then(|| {
-        finding(
-            "nccl-log-missing",
-            Severity::Info,
+        missing(
+            Id::NcclLogMissing,
             format!("No NCCL log names a connection of rank {}, although one does of others.", rank_list(&without)),
             (&["transport"], "Which transport it sends by is not known."),
             "With NCCL_DEBUG_FILE=nccl.%h.%p.log every process writes a file of its own: give all of them to --nccl-log.",
@@ -488,7 +459,7 @@ fn nccl_ranks(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-fn no_topology(facts: &Facts<'_>) -> Option<Finding> {
+fn no_topology(facts: &Facts<'_>) -> Option<Missing> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
     if !talks || facts.topology.is_some() {
         return None;
@@ -507,14 +478,13 @@ fn no_topology(facts: &Facts<'_>) -> Option<Finding> {
         &["transport"],
         "Whether the GPUs could reach each other by a better way than they do is not known.",
     );
-    Some(finding("no-topology", Severity::Info, title, costs, advice))
+    Some(missing(Id::NoTopology, title, costs, advice))
 }
 
-fn topology_without_nvlink(topology: Option<&TopologyFile>) -> Option<Finding> {
+fn topology_without_nvlink(topology: Option<&TopologyFile>) -> Option<Missing> {
     topology.filter(|topology| topology.hides_nvlink).map(|_| {
-        finding(
-            "topology-without-nvlink",
-            Severity::Info,
+        missing(
+            Id::TopologyWithoutNvlink,
             "The topology was printed without NVLink (nvidia-smi topo -mp).",
             (&["transport"], "What looks like PCIe may be NVLink."),
             "On the machine: nvidia-smi topo -m > topo.txt.",
@@ -522,13 +492,12 @@ fn topology_without_nvlink(topology: Option<&TopologyFile>) -> Option<Finding> {
     })
 }
 
-fn versions(exports: &[Export]) -> Option<Finding> {
+fn versions(exports: &[Export]) -> Option<Missing> {
     let versions: BTreeSet<&str> =
         exports.iter().filter_map(|export| export.nsys_version.as_deref()).collect();
     (versions.len() > 1).then(|| {
-        finding(
-            "nsys-versions-differ",
-            Severity::Info,
+        missing(
+            Id::NsysVersionsDiffer,
             format!(
                 "The exports are by {} versions of nsys: {}.",
                 count(versions.len() as u64),
@@ -540,7 +509,7 @@ fn versions(exports: &[Export]) -> Option<Finding> {
     })
 }
 
-fn partial_export(export: &Export) -> Option<Finding> {
+fn partial_export(export: &Export) -> Option<Missing> {
     let (tables, times) = (export.exported.only_some_tables, export.exported.only_some_times);
     (tables || times).then(|| {
         let what = match (tables, times) {
@@ -548,9 +517,8 @@ fn partial_export(export: &Export) -> Option<Finding> {
             (true, false) => "tables (--tables)",
             _ => "times (--times)",
         };
-        finding(
-            "partial-export",
-            Severity::High,
+        missing(
+            Id::PartialExport,
             format!("Only some {what} were exported."),
             (
                 &["steps", "shares", "copies", "across", "bandwidth"],
@@ -561,11 +529,10 @@ fn partial_export(export: &Export) -> Option<Finding> {
     })
 }
 
-fn no_api_calls(export: &Export) -> Option<Finding> {
+fn no_api_calls(export: &Export) -> Option<Missing> {
     (export.rows.api_calls == 0).then(|| {
-        finding(
-            "no-api-calls",
-            Severity::High,
+        missing(
+            Id::NoApiCalls,
             "There are no CUDA API calls.",
             (
                 &["steps", "bandwidth"],
@@ -576,11 +543,10 @@ fn no_api_calls(export: &Export) -> Option<Finding> {
     })
 }
 
-fn no_epoch(export: &Export, run: &Run) -> Option<Finding> {
+fn no_epoch(export: &Export, run: &Run) -> Option<Missing> {
     (!export.has_epoch && run.ranks.len() > 1).then(|| {
-        finding(
-            "no-epoch",
-            Severity::Medium,
+        missing(
+            Id::NoEpoch,
             "The export does not say when it was captured.",
             (&["across", "inspector"], "Clocks rest on matched collectives alone, records of Inspector are not placed by time, and reports of different runs are not noticed."),
             format!("Export again, with all tables: {EXPORT}."),
@@ -588,7 +554,7 @@ fn no_epoch(export: &Export, run: &Run) -> Option<Finding> {
     })
 }
 
-fn profiler_errors(export: &Export) -> Option<Finding> {
+fn profiler_errors(export: &Export) -> Option<Missing> {
     let errors: Vec<&str> = export
         .profiler_notes
         .iter()
@@ -601,9 +567,8 @@ fn profiler_errors(export: &Export) -> Option<Finding> {
     } else {
         String::new()
     };
-    Some(finding(
-        "profiler-error",
-        Severity::Medium,
+    Some(missing(
+        Id::ProfilerError,
         format!("The profiler noted an error: {}{more}", shorten(first, NOTE)),
         (&["steps", "shares", "copies"], "Events may be lost, which every number then lacks."),
         "Capture fewer steps; let the program end by itself; see what the error says.",
@@ -613,13 +578,12 @@ fn profiler_errors(export: &Export) -> Option<Finding> {
 /// Warnings that stand in good captures too, by their beginning.
 const USUAL: [&str; 3] = ["Not all ", "No CUDA events collected", "No NVTX events collected"];
 
-fn profiler_warnings(export: &Export) -> Option<Finding> {
+fn profiler_warnings(export: &Export) -> Option<Missing> {
     let unusual =
         |text: &str| concerns_report(text) && !USUAL.iter().any(|usual| text.starts_with(usual));
     let first = export.profiler_notes.iter().find(|note| !note.error && unusual(&note.text))?;
-    Some(finding(
-        "profiler-warning",
-        Severity::Info,
+    Some(missing(
+        Id::ProfilerWarning,
         format!("The profiler noted: {}", shorten(&first.text, NOTE)),
         (&[], "It may say that events were lost."),
         "See what it says; all of its notes are listed in HTML and JSON.",
@@ -627,15 +591,14 @@ fn profiler_warnings(export: &Export) -> Option<Finding> {
 }
 
 /// An export of which no report can be made, since it holds no GPU work.
-pub fn without_work(export: &Export, reason: &Error) -> Finding {
-    let found = finding(
-        "no-gpu-work",
-        Severity::High,
+pub fn without_work(export: &Export, reason: &Error) -> Missing {
+    let found = missing(
+        Id::NoGpuWork,
         format!("The export {}.", reason.fact.trim_end_matches('.')),
         (&["steps", "shares", "copies", "across", "bandwidth"], "No report can be made of it."),
         format!("{}.", capitalised(reason.hint.as_deref().unwrap_or_default())),
     );
-    Finding { about: vec![file_name(export.path.as_ref())], ..found }
+    Missing { about: vec![file_name(export.path.as_ref())], ..found }
 }
 
 /// What is said of logs that belong to no run, and of logs alone.
@@ -644,7 +607,7 @@ pub fn of_logs(
     inspector: &[InspectorLog],
     nccl_logs: &[NcclLogFile],
     attached: &dyn Fn(&String) -> bool,
-) -> Vec<Finding> {
+) -> Vec<Missing> {
     let foreign = |paths: Vec<&String>| {
         paths
             .into_iter()
@@ -659,9 +622,8 @@ pub fn of_logs(
         );
         let costs: (&[&str], &str) =
             (&["steps", "shares", "copies", "across", "bandwidth"], "No report can be made.");
-        list.push(finding(
-            "no-export",
-            Severity::High,
+        list.push(missing(
+            Id::NoExport,
             "There is no export of nsys with GPU work.",
             costs,
             advice,
@@ -674,9 +636,9 @@ pub fn of_logs(
             (&["inspector", "bandwidth"], "They are not in the commands below.");
         let advice = "Give the logs of the captured run; process ids differ too where nsys and the program ran in containers of their own.";
         let title = "These Inspector logs come from other processes and communicators than the captured ones.";
-        list.push(Finding {
+        list.push(Missing {
             about: inspector,
-            ..finding("inspector-log-of-another-run", Severity::Medium, title, costs, advice)
+            ..missing(Id::InspectorLogOfAnotherRun, title, costs, advice)
         });
     }
     let nccl = foreign(nccl_logs.iter().map(|log| &log.path).collect());
@@ -684,21 +646,21 @@ pub fn of_logs(
         let costs: (&[&str], &str) = (&["transport"], "They are not in the commands below.");
         let advice = "Give the log of the captured run; process ids differ too where nsys and the program ran in containers of their own.";
         let title = "These NCCL logs come from other processes than the captured ones.";
-        list.push(Finding {
+        list.push(Missing {
             about: nccl,
-            ..finding("nccl-log-of-another-run", Severity::Medium, title, costs, advice)
+            ..missing(Id::NcclLogOfAnotherRun, title, costs, advice)
         });
     }
     list
 }
 
 /// The same about several runs or files is said once; the most important comes first.
-pub fn merged(findings: Vec<Finding>) -> Vec<Finding> {
-    let mut list: Vec<Finding> = Vec::new();
+pub fn merged(findings: Vec<Missing>) -> Vec<Missing> {
+    let mut list: Vec<Missing> = Vec::new();
     for finding in findings {
         match list
             .iter_mut()
-            .find(|known| Finding { about: known.about.clone(), ..finding.clone() } == **known)
+            .find(|known| Missing { about: known.about.clone(), ..finding.clone() } == **known)
         {
             Some(known) => known.about.extend(finding.about),
             None => list.push(finding),

@@ -18,6 +18,7 @@ pub use files::{Listed, list};
 pub use numbers::alone;
 pub use view::*;
 
+use crate::ingest::kind;
 use crate::{Error, Result};
 
 /// Files that are named in an error, at most.
@@ -28,32 +29,73 @@ const NAMED: usize = 20;
 /// # Errors
 /// Nothing in the files can be used.
 pub fn examine(listed: &[Result<Listed>], tick: impl Fn() + Sync) -> Result<Examination> {
-    let files::Read { exports, without_work, inspector, nccl_logs, topologies, other, unusable } =
-        files::read(listed, &tick)?;
-    let nothing = exports.is_empty() && without_work.is_empty();
-    if nothing && inspector.is_empty() && nccl_logs.is_empty() && topologies.is_empty() {
-        return Err(nothing_usable(&unusable, other.len()));
-    }
-    let runs = runs::of(exports, &inspector, &nccl_logs, &topologies)?;
+    let read = read(listed, tick)?;
+    let runs = runs::of(read.exports, &read.inspector, &read.nccl_logs, &read.topologies)?;
     Ok(assemble::assemble(
-        (runs, without_work),
-        inspector,
-        nccl_logs,
-        topologies,
-        (&other, &unusable),
+        (runs, read.without_work),
+        read.inspector,
+        read.nccl_logs,
+        read.topologies,
+        read.further,
+        (&read.other, &read.unusable),
     ))
+}
+
+/// What belongs together among some files, for commands that take a folder.
+#[derive(Debug)]
+pub struct Together {
+    /// The runs, each with its exports, logs and topology.
+    pub runs: Vec<Run>,
+    /// Exports without GPU work, which belong to no run.
+    pub without_work: Vec<String>,
+    /// Files that cannot be used.
+    pub unusable: Vec<Error>,
+    /// A command that compares the runs, one word each, if they can be.
+    pub compare_command: Option<Vec<String>>,
+}
+
+/// Finds what belongs together, by the same rules as [`examine`].
+///
+/// # Errors
+/// Nothing in the files can be used.
+pub fn together(listed: &[Result<Listed>], tick: impl Fn() + Sync) -> Result<Together> {
+    let read = read(listed, tick)?;
+    let runs = runs::of(read.exports, &read.inspector, &read.nccl_logs, &read.topologies)?;
+    let runs: Vec<Run> = runs.into_iter().map(|(run, _)| run).collect();
+    Ok(Together {
+        compare_command: command::compare(&runs),
+        runs,
+        without_work: read.without_work.into_iter().map(|(export, _)| export.path).collect(),
+        unusable: read.unusable,
+    })
+}
+
+/// Reads every file.
+fn read(listed: &[Result<Listed>], tick: impl Fn() + Sync) -> Result<files::Read> {
+    let read = files::read(listed, &tick)?;
+    let nothing = read.exports.is_empty()
+        && read.without_work.is_empty()
+        && read.inspector.is_empty()
+        && read.nccl_logs.is_empty()
+        && read.topologies.is_empty()
+        && read.further.is_empty();
+    if nothing { Err(nothing_usable(&read.unusable, read.other.len())) } else { Ok(read) }
 }
 
 fn nothing_usable(unusable: &[Error], other: usize) -> Error {
     match unusable {
         [] => Error::inputs(format!("none of the {other} files there is one that nsysnccl reads"))
-            .with_hint("name exports of nsys (.sqlite), NCCL Inspector logs, NCCL logs or the output of nvidia-smi topo -m"),
+            .with_hint(format!("name some of these: {}", kind::list())),
         [one] => one.clone(),
         [first, ..] => {
             let named: Vec<String> = unusable.iter().take(NAMED).map(ToString::to_string).collect();
             let more = unusable.len().saturating_sub(NAMED);
             let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-            let error = Error::inputs(format!("nothing in these {} files can be used: {}{more}", unusable.len(), named.join("; ")));
+            let error = Error::inputs(format!(
+                "nothing in these {} files can be used: {}{more}",
+                unusable.len(),
+                named.join("; ")
+            ));
             Error { hint: first.hint.clone(), ..error }
         }
     }

@@ -1,16 +1,18 @@
 //! The view model of `doctor`, which `--format json` prints as it stands (schema `nsysnccl.doctor/1`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde::{Serialize, Serializer};
 
 use crate::Error;
+use crate::catalogue::{Id, Severity};
+use crate::ingest::kind::{self, Kind};
 use crate::ingest::nsys::contents::Note;
 use crate::ingest::nsys::metadata::Exported;
 use crate::model::nccl_log::NcclLog;
 use crate::model::topology::Topology;
 use crate::steps::StepSource;
-use crate::warning::Severity;
 
 /// Entries of a list inside an entry that JSON prints: writers of a log, its processes, notes of the profiler.
 const LISTED: usize = 1000;
@@ -35,6 +37,8 @@ pub struct Examination {
     pub nccl_logs: Vec<NcclLogFile>,
     /// Topology matrices.
     pub topologies: Vec<TopologyFile>,
+    /// Inputs of other commands.
+    pub further_files: Vec<FurtherFile>,
     /// Files that cannot be used, and why.
     pub unusable: Vec<Unusable>,
     /// Files that were found in folders and are something else; JSON has the first thousand.
@@ -43,7 +47,7 @@ pub struct Examination {
     /// A command that compares the runs; `None` unless there are several that can be reported on.
     pub compare_command: Option<Vec<String>>,
     /// What is missing, the most important first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<Missing>,
 }
 
 /// The exports of one run.
@@ -344,6 +348,38 @@ impl TopologyFile {
     }
 }
 
+/// An input that no report is made of, but that another command reads.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct FurtherFile {
+    /// What it is.
+    #[serde(skip)]
+    pub kind: Kind,
+    /// Path as given or found; of an NPKit dump its folder.
+    pub path: String,
+    /// What it is called, with its article.
+    pub what: &'static str,
+    /// The command that reads it, with its option.
+    pub read_by: &'static str,
+}
+
+impl FurtherFile {
+    /// A file of this kind.
+    pub fn of(kind: Kind, path: &Path) -> Self {
+        let folder = path.parent().filter(|_| kind::is_part_of_dump(path));
+        let path = folder.map_or(path, |folder| match folder.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => folder,
+        });
+        let row = kind.row();
+        Self {
+            kind,
+            path: path.to_string_lossy().into_owned(),
+            what: row.one,
+            read_by: row.read_by,
+        }
+    }
+}
+
 /// Something that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unusable {
@@ -377,9 +413,9 @@ where
 
 /// Something that is missing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
-    /// A stable kebab-case name.
-    pub id: &'static str,
+pub struct Missing {
+    /// What it is.
+    pub id: Id,
     /// How much it matters.
     pub severity: Severity,
     /// The fact, as a sentence.

@@ -1,17 +1,11 @@
 //! What communication and copies cost the step, and what the usual remedies are.
 
-use super::draft::{Draft, is_whole, ms, percent, period, severity};
 use super::straggler;
-<<<<<<< HEAD
-use super::{is_whole, ms, percent, period};
+use super::words::{is_whole, ms, percent, period};
 use crate::catalogue::{Finding, Id};
-use crate::model::Metric;
-use crate::report::{CollectiveGroup, Report};
-=======
 use crate::classify;
 use crate::model::{CommOp, Metric};
 use crate::report::{CollectiveGroup, Kernel, Report};
->>>>>>> 4157a6c
 use crate::stats;
 use crate::text;
 use crate::units;
@@ -183,40 +177,6 @@ pub fn end_spread(report: &Report) -> Option<Finding> {
     Some(finding.advice("Clocks drift or jump (hosts without time synchronisation), or operations were matched that are not the same: look at single steps before trusting the order of arrival."))
 }
 
-<<<<<<< HEAD
-/// Copies on the device that cost part of the step.
-pub fn copies(report: &Report) -> Option<Finding> {
-    let values = &report.summary.values;
-    let step = values.median(Metric::StepNs)?;
-    let (time, exposed) = (values.median(Metric::DtodNs)?, values.median(Metric::DtodExposedNs)?);
-    let (count, bytes) = (values.median(Metric::DtodCount)?, values.median(Metric::DtodBytes)?);
-    if exposed / step < 0.005 {
-        return None;
-    }
-    let period = period(report);
-    let title = format!(
-        "{} device-to-device copies {} move {:.2} GB in {}, {} of it exposed ({} {}).",
-        whole_count(count),
-        period.each,
-        bytes / 1e9,
-        ms(time),
-        ms(exposed),
-        percent(exposed / step),
-        period.of
-    );
-    let finding = Finding::new(Id::DtodCopies, title)
-        .with("dtod_ns", time.round() as i64)
-        .with("dtod_exposed_ns", exposed.round() as i64)
-        .with("dtod_count", count)
-        .with("dtod_bytes", bytes)
-        .costs(exposed / step, step);
-    Some(finding.advice(
-        "With DDP, gradient_as_bucket_view=True saves the copies between gradients and buckets; communication hooks may bring them back.",
-    ))
-}
-
-=======
->>>>>>> 4157a6c
 /// Time in which GPUs wait for their hosts. A rank that is known to idle longer than the others has its own finding: then
 /// only the others' idle time is worth another one.
 pub fn idle(report: &Report, late: Option<u32>) -> Option<Finding> {

@@ -1,18 +1,18 @@
 //! Copies beside which nothing else runs, one finding for each kind.
 
-use super::draft::{Draft, ms, percent, period, severity};
+use super::words::{ms, percent, period};
+use crate::catalogue::{Finding, Id};
 use crate::classify;
 use crate::model::{CommOp, Metric};
 use crate::report::Report;
 use crate::units;
-use crate::warning::Finding;
 
 /// Exposed copies below this share of the step are not worth a word.
 const WORTH: f64 = 0.005;
 
 /// A kind of copy: what it is called, its metrics, and what usually helps.
 struct Kind {
-    id: &'static str,
+    id: Id,
     words: &'static str,
     /// Time, exposed time, count, bytes.
     metrics: [Metric; 4],
@@ -22,25 +22,25 @@ struct Kind {
 
 const KINDS: [Kind; 4] = [
     Kind {
-        id: "htod-copies",
+        id: Id::HtodCopies,
         words: "host-to-device copies",
         metrics: [Metric::HtodNs, Metric::HtodExposedNs, Metric::HtodCount, Metric::HtodBytes],
         names: ["htod_ns", "htod_exposed_ns", "htod_count", "htod_bytes"],
     },
     Kind {
-        id: "dtoh-copies",
+        id: Id::DtohCopies,
         words: "device-to-host copies",
         metrics: [Metric::DtohNs, Metric::DtohExposedNs, Metric::DtohCount, Metric::DtohBytes],
         names: ["dtoh_ns", "dtoh_exposed_ns", "dtoh_count", "dtoh_bytes"],
     },
     Kind {
-        id: "dtod-copies",
+        id: Id::DtodCopies,
         words: "device-to-device copies",
         metrics: [Metric::DtodNs, Metric::DtodExposedNs, Metric::DtodCount, Metric::DtodBytes],
         names: ["dtod_ns", "dtod_exposed_ns", "dtod_count", "dtod_bytes"],
     },
     Kind {
-        id: "other-copies",
+        id: Id::OtherCopies,
         words: "other copies (host to host, unified memory, arrays)",
         metrics: [
             Metric::OtherCopyNs,
@@ -54,10 +54,10 @@ const KINDS: [Kind; 4] = [
 
 /// Every kind of copy that costs part of the step.
 pub fn copies(report: &Report) -> Vec<Finding> {
-    KINDS.iter().filter_map(|kind| finding(report, kind)).collect()
+    KINDS.iter().filter_map(|kind| of_kind(report, kind)).collect()
 }
 
-fn finding(report: &Report, kind: &Kind) -> Option<Finding> {
+fn of_kind(report: &Report, kind: &Kind) -> Option<Finding> {
     let values = &report.summary.values;
     let step = values.median(Metric::StepNs)?;
     let [time, exposed, count, bytes] = kind.metrics.map(|metric| values.median(metric));
@@ -79,31 +79,31 @@ fn finding(report: &Report, kind: &Kind) -> Option<Finding> {
         period.of
     );
     let [time_name, exposed_name, count_name, bytes_name] = kind.names;
-    let draft = Draft::new(kind.id, severity(share), title)
+    let finding = Finding::new(kind.id, title)
         .with(time_name, time.round() as i64)
         .with(exposed_name, exposed.round() as i64)
         .with(count_name, count)
         .with(bytes_name, bytes)
-        .costs(share);
-    Some(draft.advice(advice(report, kind.id)))
+        .costs(share, step);
+    Some(finding.advice(advice(report, kind.id)))
 }
 
-fn advice(report: &Report, id: &str) -> &'static str {
+fn advice(report: &Report, id: Id) -> &'static str {
     let reduces =
         report.kernels.comm.iter().any(|kernel| {
             classify::op(&kernel.name) == Some(CommOp::AllReduce) && kernel.count > 0
         });
     match id {
-        "htod-copies" => {
+        Id::HtodCopies => {
             "Keep on the device what is copied again (weights, masks, constants); copy the next batch ahead on a stream of its own from pinned memory (non_blocking=True, prefetching loaders); what is offloaded to the host is paid for here."
         }
-        "dtoh-copies" => {
+        Id::DtohCopies => {
             "Read results less often (.item(), .cpu(), printing of losses), copy them on a stream of their own into pinned memory, and synchronise only when they are needed."
         }
-        "dtod-copies" if reduces => {
+        Id::DtodCopies if reduces => {
             "Where gradients are reduced by DDP, gradient_as_bucket_view=True saves the copies between gradients and buckets; communication hooks may bring them back. Else look for .contiguous(), torch.cat and changes of layout."
         }
-        "dtod-copies" => {
+        Id::DtodCopies => {
             "Look for .contiguous(), torch.cat, clones and changes of layout between kernels; in-place operations and views save them."
         }
         _ => {

@@ -15,7 +15,15 @@ pub(super) struct Draft(pub(super) Finding);
 
 impl Draft {
     pub(super) fn new(id: &str, severity: Severity, title: String) -> Draft {
-        Draft(Finding { id: id.to_owned(), severity, title, evidence: Map::new(), advice: None })
+        Draft(Finding {
+            gain_ns: None,
+            cost_ns: None,
+            id: id.to_owned(),
+            severity,
+            title,
+            evidence: Map::new(),
+            advice: None,
+        })
     }
 
     pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Draft {
@@ -38,6 +46,8 @@ impl Draft {
 pub(super) struct Period {
     /// A share `of the step`.
     pub(super) of: &'static str,
+    /// One step.
+    pub(super) a: &'static str,
     /// Per step.
     pub(super) each: &'static str,
     /// Per step, where the figure is the median over steps.
@@ -46,9 +56,14 @@ pub(super) struct Period {
 
 pub(super) fn period(report: &Report) -> Period {
     if is_whole(report) {
-        Period { of: "of the capture", each: "in the capture", median: "in the capture" }
+        Period {
+            of: "of the capture",
+            a: "the capture",
+            each: "in the capture",
+            median: "in the capture",
+        }
     } else {
-        Period { of: "of the step", each: "a step", median: "a step in the median" }
+        Period { of: "of the step", a: "a step", each: "a step", median: "a step in the median" }
     }
 }
 

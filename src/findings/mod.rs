@@ -2,22 +2,18 @@
 
 mod communication;
 mod copies;
-mod draft;
+mod gain;
 mod shared_gpu;
 mod straggler;
+mod words;
 
-<<<<<<< HEAD
-=======
-use serde_json::Value;
-
-use self::draft::{Draft, percent, period, rounded, severity};
->>>>>>> 4157a6c
 use self::straggler::Cause;
+use self::words::{percent, period};
 use crate::catalogue::{Finding, Id, Severity};
 use crate::model::Metric;
 use crate::report::Report;
 
-/// All findings of a report, the most important first.
+/// All findings of a report, not yet weighed.
 pub fn find(report: &Report) -> Vec<Finding> {
     let late = straggler::find(report);
     let mut list = Vec::new();
@@ -41,6 +37,13 @@ pub fn find(report: &Report) -> Vec<Finding> {
         report,
         late.filter(|late| matches!(late.cause, Cause::Idle | Cause::Host)).map(|late| late.rank),
     ));
+    list
+}
+
+/// Weighs findings by what removing their cause would gain, where that is predicted, and puts them in order.
+pub fn weighed(findings: Vec<Finding>, report: &Report) -> Vec<Finding> {
+    let mut list: Vec<Finding> =
+        findings.into_iter().map(|finding| gain::weighed(finding, report)).collect();
     sort(&mut list);
     list
 }
@@ -55,14 +58,7 @@ fn captured_apart(report: &Report) -> Option<Finding> {
 /// A slow transport is the cause of which exposed communication is the effect: it weighs as much and is said first.
 pub fn weigh_transport(mut finding: Finding, report: &Report) -> Finding {
     let of_step = |metric| report.summary.values.median(metric);
-    let is_slow = matches!(
-        finding.id,
-        Id::TransportBelowTopology
-            | Id::SocketTransport
-            | Id::SocketsDespiteRdma
-            | Id::MissingGdrdma
-            | Id::DegradedNvlink
-    );
+    let is_slow = finding.id.removed().is_some();
     let (Some(step), Some(comm), Some(exposed)) = (
         of_step(Metric::StepNs),
         of_step(Metric::CommFraction),
@@ -79,52 +75,19 @@ pub fn weigh_transport(mut finding: Finding, report: &Report) -> Finding {
     finding.costs(exposed, step).weighing(weight)
 }
 
-/// The order in which findings are printed: severity, then what spoils the measurement, then cost, causes before effects, then name.
+/// The order in which findings are printed: what spoils the measurement, then severity, gain, cost, causes before effects, name.
 pub fn sort(list: &mut [Finding]) {
     let cost = |f: &Finding| f.cost_ns.unwrap_or(0);
+    // Without a prediction nothing is known to be gained: such findings come after those of their severity that have one.
+    let gain = |f: &Finding| f.gain_ns.unwrap_or(-1);
     let spoils = |f: &Finding| matches!(f.id, Id::CapturedApart | Id::SharedGpu);
     let effect = |f: &Finding| f.id == Id::ExposedCommunication;
     list.sort_by(|a, b| {
-        let by_weight =
-            a.severity.cmp(&b.severity).then(spoils(b).cmp(&spoils(a))).then(cost(b).cmp(&cost(a)));
+        let by_weight = spoils(b)
+            .cmp(&spoils(a))
+            .then(a.severity.cmp(&b.severity))
+            .then(gain(b).cmp(&gain(a)))
+            .then(cost(b).cmp(&cost(a)));
         by_weight.then(effect(a).cmp(&effect(b))).then_with(|| a.id.cmp(&b.id))
     });
 }
-<<<<<<< HEAD
-
-/// What a figure is of, in words: a step, or the capture where all of it is one window.
-struct Period {
-    /// A share `of the step`.
-    of: &'static str,
-    /// Per step.
-    each: &'static str,
-    /// Per step, where the figure is the median over steps.
-    median: &'static str,
-}
-
-fn period(report: &Report) -> Period {
-    if is_whole(report) {
-        Period { of: "of the capture", each: "in the capture", median: "in the capture" }
-    } else {
-        Period { of: "of the step", each: "a step", median: "a step in the median" }
-    }
-}
-
-/// True if the whole capture is the only step.
-fn is_whole(report: &Report) -> bool {
-    report.settings.step_pattern == "whole"
-}
-
-fn ms(ns: f64) -> String {
-    match ns / 1e6 {
-        ms if ms >= 10.0 => format!("{ms:.1} ms"),
-        ms if ms >= 0.1 => format!("{ms:.2} ms"),
-        _ => crate::units::time(ns.round() as i64),
-    }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-=======
->>>>>>> 4157a6c

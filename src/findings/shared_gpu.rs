@@ -2,11 +2,7 @@
 
 use serde_json::Value;
 
-<<<<<<< HEAD
 use crate::catalogue::{Finding, Id};
-=======
-use super::draft::Draft;
->>>>>>> 4157a6c
 use crate::report::{Report, gpus};
 use crate::units;
 

@@ -2,12 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-<<<<<<< HEAD
-use super::{is_whole, ms, percent, period};
+use super::words::{is_whole, ms, percent, period};
 use crate::catalogue::{Finding, Id};
-=======
-use super::draft::{Draft, is_whole, ms, percent, period, severity};
->>>>>>> 4157a6c
 use crate::classify;
 use crate::model::{CommOp, Metric};
 use crate::report::{CollectiveGroup, Kernel, RankReport, RankStep, Report};

@@ -5,6 +5,7 @@ pub mod encoding;
 pub mod folder;
 pub mod hosts;
 pub mod inspector;
+pub mod kind;
 pub mod nccl_log;
 pub mod nsys;
 pub mod one_run;

@@ -131,7 +131,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ingest::sniff;
+    use crate::ingest::kind::{self, Kind};
 
     const LEGEND: &str = "\nLegend:\n\n  X    = Self\n  PIX  = Connection traversing at most a single PCIe bridge\n  NV#  = Connection traversing a bonded set of # NVLinks\n";
 
@@ -256,7 +256,7 @@ mod tests {
             let topology = read(file.path()).expect("a matrix");
             assert_eq!(topology.gpus, [0, 1]);
             assert_eq!(topology.between(0, 1), Some(PathClass::Phb));
-            assert_eq!(sniff::kind(file.path()).expect("a file"), sniff::Kind::Topology);
+            assert_eq!(kind::told(file.path()).expect("a file"), [Kind::Topology]);
         }
     }
 

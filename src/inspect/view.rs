@@ -5,11 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::operations::Operations;
-<<<<<<< HEAD
-use crate::catalogue::Finding;
-=======
 use super::settings::Settings;
->>>>>>> 4157a6c
+use crate::catalogue::Finding;
 use crate::model::record::{LogFile, PrometheusRow};
 use crate::warning::Warning;
 

@@ -3,12 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::collect::{Collected, Kind};
-<<<<<<< HEAD
-use super::pair::RankKernels;
-use crate::catalogue::Id;
-=======
 use super::kernels::RankKernels;
->>>>>>> 4157a6c
+use crate::catalogue::Id;
 use crate::units;
 use crate::warning::Warning;
 

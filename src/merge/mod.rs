@@ -29,13 +29,9 @@ pub use self::collect::LoggedOp;
 
 use self::clock::Clock;
 use self::collect::Collected;
-<<<<<<< HEAD
-use self::pair::{Found, Pair, RankKernels};
-use crate::catalogue::Id;
-=======
 use self::kernels::{Pair, RankKernels};
 use self::pair::Found;
->>>>>>> 4157a6c
+use crate::catalogue::Id;
 use crate::collectives::events::{BytesSource, Event};
 use crate::merge::view::{CommTrust, InspectorMerge, InspectorPair, InspectorRank, LoggedWindow};
 use crate::model::record::busbw_gbs;

@@ -1,5 +1,6 @@
 //! GPU operations of one rank, in columns.
 
+use super::host::StreamKey;
 use super::{NameId, Ns, Span};
 
 /// What kind of work a GPU operation is (docs/metrics.md, section 3).
@@ -62,6 +63,12 @@ pub struct Ops {
     pub launch: Vec<Ns>,
     /// Number of the thread that made that call, 0 where it is unknown.
     pub thread: Vec<u32>,
+    /// Correlation id of the launching call, unique inside the process; 0 if unknown.
+    pub correlation: Vec<i64>,
+    /// Size of a kernel's grid as text (`132x1x1`), or [`NameId::NONE`]: equal kernels on equal grids do equal work.
+    pub grid: Vec<NameId>,
+    /// Context and stream id of each dense stream index.
+    pub streams: Vec<StreamKey>,
     /// Index into [`super::RankTrace::nccl`] of the NCCL range that launched it, or [`NO_CALL`].
     pub call: Vec<u32>,
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::host::Host;
 use super::{NameId, Names, Ns, Ops, Texts, UserRanges};
 
 /// Where a rank number came from, in order of trust.
@@ -242,6 +243,8 @@ pub struct RankTrace {
     pub comm_inits: Vec<CommInit>,
     /// True if NCCL ranges carry payloads (communicator id, bytes).
     pub has_payloads: bool,
+    /// The host's side of the process; `None` if it was not read.
+    pub host: Option<Arc<Host>>,
     /// Kernel names of the whole report.
     pub names: Arc<Names>,
     /// The library that each communication kernel belongs to.

@@ -13,6 +13,8 @@ pub struct Document {
     pub facts: Vec<String>,
     /// The headline: sentences that can be repeated without the tables. The first is the most important.
     pub headline: Vec<String>,
+    /// The answer as a picture; pages show it beside the headline.
+    pub picture: Option<Figure>,
     /// Findings with their evidence, the most important first.
     pub findings: Vec<Note>,
     /// Tables and pictures.
@@ -36,6 +38,17 @@ pub enum Level {
     Info,
 }
 
+impl Level {
+    /// The word for it, so that colour never says it alone.
+    pub fn label(self) -> &'static str {
+        match self {
+            Level::High => "High",
+            Level::Medium => "Medium",
+            Level::Info => "Info",
+        }
+    }
+}
+
 /// A finding or a warning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Note {
@@ -56,6 +69,8 @@ pub struct Section {
     pub heading: String,
     /// What it holds, in order.
     pub blocks: Vec<Block>,
+    /// True if it belongs to the answer: a terminal prints it without being asked for everything.
+    pub key: bool,
 }
 
 /// A piece of a section.
@@ -75,6 +90,8 @@ pub enum Block {
     Details(Table),
     /// A picture; only HTML shows it.
     Figure(Figure),
+    /// Pictures of several things of one kind, by the name of the thing; HTML opens one thing at a time.
+    Figures(Vec<(String, Vec<Figure>)>),
 }
 
 /// A text with its name.
@@ -99,9 +116,23 @@ pub struct Figure {
     pub plot: Plot,
 }
 
+impl Block {
+    /// True if only HTML shows it.
+    pub fn is_for_pages(&self) -> bool {
+        matches!(self, Block::Figure(_) | Block::Figures(_) | Block::Details(_))
+    }
+}
+
 impl Section {
     /// A section, or nothing if there is nothing in it.
     pub fn new(heading: &str, blocks: Vec<Block>) -> Option<Self> {
-        (!blocks.is_empty()).then(|| Self { heading: heading.to_owned(), blocks })
+        (!blocks.is_empty()).then(|| Self { heading: heading.to_owned(), blocks, key: false })
+    }
+
+    /// Says whether it belongs to the answer.
+    #[must_use]
+    pub fn with_key(mut self, key: bool) -> Self {
+        self.key = key;
+        self
     }
 }

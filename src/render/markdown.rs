@@ -1,6 +1,6 @@
 //! A document as GitHub-flavoured Markdown.
 
-use super::document::{Block, Document, Note};
+use super::document::{Block, Document, Level, Note};
 use super::table::{Align, Table};
 use crate::text;
 
@@ -22,11 +22,11 @@ pub fn print(document: &Document) -> String {
             &if i == 0 { format!("**{}**", escape(sentence)) } else { escape(sentence) },
         );
     }
-    notes(&mut out, "Findings", &document.findings);
+    notes(&mut out, "Findings", &document.findings, Level::label);
     for section in &document.sections {
         let mut headed = false;
         for block in &section.blocks {
-            if matches!(block, Block::Figure(_) | Block::Details(_)) {
+            if block.is_for_pages() {
                 continue;
             }
             if !headed {
@@ -49,11 +49,11 @@ pub fn print(document: &Document) -> String {
                     }
                     out.push('\n');
                 }
-                Block::Details(_) | Block::Figure(_) => {}
+                Block::Details(_) | Block::Figure(_) | Block::Figures(_) => {}
             }
         }
     }
-    notes(&mut out, "Warnings", &document.warnings);
+    notes(&mut out, "Warnings", &document.warnings, |_| "Warning");
     line(&mut out, "## How to read the numbers");
     for sentence in &document.method {
         line(&mut out, &escape(sentence));
@@ -70,13 +70,13 @@ fn line(out: &mut String, text: &str) {
     out.push_str("\n\n");
 }
 
-fn notes(out: &mut String, heading: &str, notes: &[Note]) {
+fn notes(out: &mut String, heading: &str, notes: &[Note], label: fn(Level) -> &'static str) {
     if notes.is_empty() {
         return;
     }
     line(out, &format!("## {heading}"));
     for note in notes {
-        out.push_str(&format!("- **!** {}\n", escape(&note.text)));
+        out.push_str(&format!("- **{}:** {}\n", label(note.level), escape(&note.text)));
         for (label, more) in [("Evidence", &note.evidence), ("Try", &note.advice)] {
             if let Some(more) = more {
                 out.push_str(&format!("  - {label}: {}\n", escape(more)));

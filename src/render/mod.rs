@@ -15,6 +15,7 @@ pub mod html;
 pub mod inspect;
 pub mod json;
 pub mod markdown;
+pub mod npkit;
 pub mod plot;
 pub mod table;
 pub mod terminal;

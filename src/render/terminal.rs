@@ -5,12 +5,15 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::Style;
-use super::document::{Block, Document, Entry, Level, Note};
+use super::document::{Block, Document, Entry, Level, Note, Section};
 use super::table::{Align, Cell, Column, Table, Tone};
-use crate::text;
+use crate::{text, units};
 
 /// Rows of a table; longer ones are thinned out.
 const LONGEST_TABLE: usize = 24;
+/// Rows of a table, findings and warnings on the first screen.
+const FIRST_ROWS: usize = 8;
+const FIRST_NOTES: usize = 3;
 /// Texts are shortened to this before a column is left out.
 const SHORT_TEXT: usize = 20;
 /// Texts are shortened to this if leaving out columns did not suffice.
@@ -22,7 +25,7 @@ const LOOK: TableStyle = TableStyle::new().header_separator(LineStyle::none().fi
 const BOLD: Ansi = Ansi::new().bold();
 const FAINT: Ansi = Ansi::new().dimmed();
 
-/// Prints a document.
+/// Prints a document: all of it, or the answer and what to do about it.
 pub fn print(document: &Document, style: &Style) -> String {
     let mut out = Printer { text: String::new(), style: *style };
     let title = std::iter::once(&document.title)
@@ -35,41 +38,69 @@ pub fn print(document: &Document, style: &Style) -> String {
     for (i, sentence) in document.headline.iter().enumerate() {
         out.paragraph(&text::printable(sentence), "", if i == 0 { BOLD } else { Ansi::new() });
     }
+    if style.full {
+        everything(&mut out, document);
+    } else {
+        answer(&mut out, document);
+    }
+    out.text
+}
+
+/// The most important findings and what to try, what belongs to the answer, and how much more there is.
+fn answer(out: &mut Printer, document: &Document) {
+    let findings = document.findings.iter().take(FIRST_NOTES);
+    let warnings = document.warnings.iter().take(FIRST_NOTES);
+    if findings.len() > 0 {
+        out.blank();
+    }
+    for note in findings {
+        out.note(&Note { evidence: None, ..note.clone() }, note.level.label());
+    }
+    for section in document.sections.iter().filter(|section| section.key) {
+        out.section(section, FIRST_ROWS);
+    }
+    if warnings.len() > 0 {
+        out.blank();
+    }
+    for note in warnings {
+        out.note(&Note { advice: None, evidence: None, ..note.clone() }, "Warning");
+    }
+    let evidence = document.findings.iter().any(|note| note.evidence.is_some());
+    let rest = [
+        (document.findings.len().saturating_sub(FIRST_NOTES), "more finding"),
+        (document.warnings.len().saturating_sub(FIRST_NOTES), "more warning"),
+        (document.sections.iter().filter(|section| !section.key).count(), "more section"),
+    ];
+    let rest: Vec<String> = rest
+        .into_iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| units::plural(n, what))
+        .chain(evidence.then(|| "the evidence".to_owned()))
+        .chain((!document.definitions.is_empty()).then(|| "definitions".to_owned()))
+        .collect();
+    if !rest.is_empty() {
+        out.blank();
+        out.paragraph(&format!("--full also prints {}.", rest.join(", ")), "", FAINT);
+    }
+}
+
+/// All findings, sections, warnings and definitions.
+fn everything(out: &mut Printer, document: &Document) {
     if !document.findings.is_empty() {
         out.blank();
     }
     for note in &document.findings {
-        out.note(note);
+        out.note(note, note.level.label());
     }
     for section in &document.sections {
-        let mut headed = false;
-        for block in &section.blocks {
-            if matches!(block, Block::Figure(_) | Block::Details(_)) {
-                continue;
-            }
-            if !headed {
-                out.blank();
-                out.paragraph(&text::printable(&section.heading), "", BOLD);
-                headed = true;
-            }
-            match block {
-                Block::Text(sentence) => out.paragraph(&text::printable(sentence), "", Ansi::new()),
-                Block::Table(table) => out.table(table),
-                Block::Command(words) => out.command(words),
-                Block::Entries(entries) => entries.iter().for_each(|entry| out.entry(entry)),
-                Block::Records(table) => {
-                    record_entries(table).iter().for_each(|entry| out.entry(entry))
-                }
-                Block::Details(_) | Block::Figure(_) => {}
-            }
-        }
+        out.section(section, LONGEST_TABLE);
     }
     if !document.warnings.is_empty() {
         out.blank();
         out.paragraph("Warnings", "", BOLD);
     }
     for note in &document.warnings {
-        out.note(note);
+        out.note(note, "Warning");
     }
     out.blank();
     for sentence in &document.method {
@@ -82,7 +113,6 @@ pub fn print(document: &Document, style: &Style) -> String {
             FAINT,
         );
     }
-    out.text
 }
 
 struct Printer {
@@ -114,14 +144,38 @@ impl Printer {
         }
     }
 
-    fn note(&mut self, note: &Note) {
+    /// A heading and what is below it, tables of at most `rows` rows.
+    fn section(&mut self, section: &Section, rows: usize) {
+        let blocks = || section.blocks.iter().filter(|block| !block.is_for_pages());
+        if blocks().next().is_some() {
+            self.blank();
+            self.paragraph(&text::printable(&section.heading), "", BOLD);
+        }
+        for block in blocks() {
+            match block {
+                Block::Text(sentence) => {
+                    self.paragraph(&text::printable(sentence), "", Ansi::new())
+                }
+                Block::Table(table) => self.table(table, rows),
+                Block::Command(words) => self.command(words),
+                Block::Entries(entries) => entries.iter().for_each(|entry| self.entry(entry)),
+                Block::Records(table) => {
+                    record_entries(table).iter().for_each(|entry| self.entry(entry))
+                }
+                Block::Details(_) | Block::Figure(_) | Block::Figures(_) => {}
+            }
+        }
+    }
+
+    fn note(&mut self, note: &Note, label: &str) {
         let color = match note.level {
             Level::High => AnsiColor::Red,
             Level::Medium => AnsiColor::Yellow,
             Level::Info => AnsiColor::Blue,
         };
         let look = color.on_default();
-        self.paragraph(&format!("! {}", text::printable(&note.text)), "  ", look.bold());
+        let text = format!("! {label}: {}", text::printable(&note.text));
+        self.paragraph(&text, "  ", look.bold());
         for (label, more) in [("Evidence", &note.evidence), ("Try", &note.advice)] {
             if let Some(more) = more {
                 self.paragraph(
@@ -181,9 +235,9 @@ impl Printer {
         }
     }
 
-    fn table(&mut self, table: &Table) {
+    fn table(&mut self, table: &Table, rows: usize) {
         self.paragraph(&text::printable(&table.caption), "", FAINT);
-        let (table, omitted_rows) = table.limited(LONGEST_TABLE);
+        let (table, omitted_rows) = table.limited(rows);
         let (columns, omitted_columns) = fit(&table, self.style.width);
         let units = columns.iter().any(|(column, _)| !column.unit.is_empty());
         let mut grid = comfy_table::Table::new();
@@ -399,7 +453,7 @@ mod tests {
     fn printed(width: usize) -> String {
         let mut out =
             Printer { text: String::new(), style: Style { width, color: false, full: true } };
-        out.table(&table());
+        out.table(&table(), LONGEST_TABLE);
         out.text
     }
 
@@ -438,7 +492,7 @@ mod tests {
     fn colour_only_when_asked() {
         let mut out =
             Printer { text: String::new(), style: Style { width: 80, color: true, full: true } };
-        out.table(&table());
+        out.table(&table(), LONGEST_TABLE);
         assert!(out.text.contains("\u{1b}[1m"));
         assert!(!printed(80).contains('\u{1b}'));
     }

@@ -2,12 +2,14 @@
 
 use crate::Error;
 use crate::analysis::{kernels::KernelTimes, run, strip};
-use crate::catalogue::{Finding, Id};
+use crate::catalogue::Id;
 use crate::classify::doubt;
 use crate::collectives::{self, events::Event, groups};
-use crate::model::{Metric, RankTrace};
+use crate::model::{Class, Metric, RankTrace, Span};
+use crate::npkit::join;
 use crate::report::{
-    self, Clock, CollectiveGroup, RankReport, Report, RunSummary, Settings, Strip, headline,
+    self, Clock, CollectiveGroup, RankReport, Report, RunStep, RunSummary, Settings, Strip,
+    headline,
 };
 use crate::run::{RankRun, Run, measure};
 use crate::stats;
@@ -49,8 +51,12 @@ pub fn numbers(run: &Run) -> Report {
         headline: headline::of(run),
         kernels: kernels.finish(),
         waits,
+        replay: run.dependency.replay.clone(),
+        critical_path: run.dependency.critical_path.clone(),
+        what_if: run.dependency.what_if.clone(),
         inspector: run.inspector.as_ref().map(|merged| merged.view.clone()),
         transport: facts.as_ref().map(|facts| transport(facts, run)),
+        npkit: run.npkit.as_ref().map(|dump| join::join(&comm_kernels(run), dump)),
         findings: Vec::new(),
         strips: strips(run),
     }
@@ -69,8 +75,11 @@ fn settings(run: &Run) -> Settings {
         window: run.rule.window(),
         skip: run.options.skip,
         ranks: run.options.ranks.clone(),
+        steps: run.options.steps.clone(),
         keep_first: run.options.keep_first,
+        exclude_outliers: run.options.exclude_outliers,
         comm_regex: run.options.comm_regex.clone(),
+        what_if: run.options.what_if,
     }
 }
 
@@ -149,6 +158,29 @@ fn with_peaks(
     groups
 }
 
+/// The communication kernels of each rank, and the step of the run that each begins in.
+fn comm_kernels(run: &Run) -> Vec<join::RankKernels> {
+    let of = |rank: &RankRun| {
+        let ops = &rank.trace.ops;
+        let windows = measure::windows(&rank.measured.steps);
+        let step_at = |at| {
+            let step = windows.iter().position(|w| w.is_some_and(|window| window.contains(at)))?;
+            rank.measured.values.get(step)?.run_step
+        };
+        let comm = (0..ops.len()).filter(|&i| ops.class[i] == Class::Comm && ops.bytes[i] == 0);
+        let kernel = |i| {
+            let Span { start, end } = ops.span(i);
+            join::Kernel { start, end, step: step_at(start) }
+        };
+        join::RankKernels {
+            rank: rank.trace.rank,
+            epoch_ns: rank.trace.epoch_ns,
+            kernels: comm.map(kernel).collect(),
+        }
+    };
+    run.ranks.iter().map(of).collect()
+}
+
 /// What logs and topology say of how ranks reach each other.
 fn transport(facts: &Facts, run: &Run) -> report::Transport {
     let placed: Vec<(u32, u32)> = run
@@ -167,7 +199,9 @@ fn warnings(run: &Run, ranks: &[RankReport], facts: Option<&Facts>) -> Vec<Warni
     if !communicates(ranks) {
         list.extend(doubt::unrecognised(&traces));
     }
-    if let Some(first) = run.steps.steps.first().filter(|s| s.outlier && !s.counted) {
+    let has_first = run.ranks.iter().any(|rank| rank.measured.has_first);
+    let left_out = |step: &&RunStep| has_first && step.outlier && !step.counted;
+    if let Some(first) = run.steps.steps.first().filter(left_out) {
         list.push(
             Warning::new(
                 Id::FirstStepLeftOut,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::{RankReport, RankStep, Report, RunStep};
+use crate::model::Metric;
 
 /// One step on the ranks that have it.
 pub type AlignedStep<'a> = Vec<(&'a RankReport, &'a RankStep)>;
@@ -37,9 +38,20 @@ impl Report {
         self.aligned_steps().len().saturating_sub(self.steps.len())
     }
 
-    /// The first captured step, if it is an outlier that no median rests on.
+    /// Outliers that no median rests on: the first captured step, or all of them where that was asked for.
     pub fn left_out(&self) -> impl Iterator<Item = &RunStep> {
         self.steps.iter().filter(|step| step.outlier && !step.counted)
+    }
+
+    /// Steps that count and lie far from the median, the furthest first.
+    pub fn outlying_steps(&self) -> Vec<&RunStep> {
+        let median = self.summary.values.median(Metric::StepNs).unwrap_or(0.0);
+        let distance =
+            |step: &RunStep| (step.values.f64(Metric::StepNs).unwrap_or(median) - median).abs();
+        let mut far: Vec<&RunStep> =
+            self.steps.iter().filter(|step| step.outlier && step.counted).collect();
+        far.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
+        far
     }
 
     /// True if the whole capture is one window, because it has no steps or was asked for so.

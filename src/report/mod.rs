@@ -9,15 +9,8 @@ pub mod saved;
 
 use serde::{Deserialize, Serialize};
 
-<<<<<<< HEAD
-use serde::Serialize;
-
 use crate::catalogue::Finding;
-use crate::model::metric::{Summary, Values};
-use crate::model::{Ns, Span};
-=======
 use crate::model::metric::Summary;
->>>>>>> 4157a6c
 use crate::steps::{StepSource, WindowKind};
 use crate::warning::Warning;
 
@@ -28,8 +21,10 @@ pub use crate::analysis::kernels::{Kernel, Kernels};
 pub use crate::analysis::run::{RankStep, RunStep};
 pub use crate::analysis::strip::Strip;
 pub use crate::collectives::groups::{CollectiveGroup, StepWait};
+pub use crate::dependency::view::{CriticalPath, Replay, Scope, WhatIf};
 pub use crate::merge::view::{InspectorMerge, InspectorPair, InspectorRank};
 pub use crate::model::input::{Capture, Input};
+pub use crate::npkit::join::Joined;
 pub use crate::transport::view::Transport;
 
 /// One finished report.
@@ -59,10 +54,21 @@ pub struct Report {
     pub collectives: Vec<CollectiveGroup>,
     /// How far matched collectives of each step wait: one row for each step and rank.
     pub waits: Vec<StepWait>,
+    /// How far the replay of the run can be trusted, or why there is none.
+    #[serde(default)]
+    pub replay: Replay,
+    /// What held each step of the run up; empty without a replay.
+    #[serde(default)]
+    pub critical_path: Vec<CriticalPath>,
+    /// What changes would gain, the greatest first; empty without a replay.
+    #[serde(default)]
+    pub what_if: Vec<WhatIf>,
     /// What the Inspector logs add; `None` if none were given.
     pub inspector: Option<InspectorMerge>,
     /// How the ranks reach each other; `None` if neither NCCL logs nor a topology were given.
     pub transport: Option<Transport>,
+    /// What happens inside of the communication kernels; `None` without NPKit dumps.
+    pub npkit: Option<Joined>,
     /// Explanations with evidence, the most important first.
     pub findings: Vec<Finding>,
     /// What the reader has to know about the numbers.
@@ -84,10 +90,19 @@ pub struct Settings {
     pub skip: usize,
     /// Ranks that were asked for, if not all.
     pub ranks: Option<Vec<u32>>,
+    /// Steps that were asked for, by their index in a report of all, if not all.
+    #[serde(default)]
+    pub steps: Option<Vec<u32>>,
     /// True if an outlying first step stays in the summaries.
     pub keep_first: bool,
+    /// True if no other outlying step counts in the summaries.
+    #[serde(default)]
+    pub exclude_outliers: bool,
     /// Additional pattern for communication kernels.
     pub comm_regex: Option<String>,
+    /// Print what changes would gain.
+    #[serde(default)]
+    pub what_if: bool,
 }
 
 /// One rank.
@@ -171,6 +186,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::catalogue::Id;
     use crate::compare::fixtures;
     use crate::merge::view::DeltaUs;
     use crate::render::{self, Format, Style};
@@ -188,14 +204,9 @@ mod tests {
             duration_delta_us: Some(DeltaUs { p50: 0.1 + 0.2, p95: 2.0, max: 1e-9 }),
             ..InspectorMerge::default()
         });
-        report.warnings = vec![Warning::new("code", "message \u{202e} \u{1b}[31m")];
-        report.findings = vec![Finding {
-            id: "straggler".into(),
-            severity: crate::warning::Severity::Medium,
-            title: "late".into(),
-            evidence: serde_json::Map::from_iter([("share".into(), serde_json::json!(0.25))]),
-            advice: None,
-        }];
+        report.warnings = vec![Warning::new(Id::Overrun, "message \u{202e} \u{1b}[31m")];
+        report.findings =
+            vec![Finding::new(Id::Straggler, "late").with("rank", 3).costs(0.25, 100.0)];
         let json = |report: &Report| {
             render::print(report, Format::Json, &Style { width: 80, color: false, full: true })
         };

@@ -11,6 +11,8 @@ use crate::ingest::nsys::{self, NsysReport, StepTexts};
 use crate::ingest::{nccl_log, ranks, topo};
 use crate::model::nccl_log::NcclLog;
 use crate::model::topology::Topology;
+use crate::npkit::ids::Library;
+use crate::npkit::{self, dump::Dump, read::Table};
 use crate::steps::StepChoice;
 use crate::steps::select::DEFAULT_PATTERN;
 use crate::{Error, Result};
@@ -24,6 +26,8 @@ pub struct Files {
     pub nccl_logs: Vec<NcclLog>,
     /// The topology of the machine.
     pub topology: Option<Topology>,
+    /// NPKit dumps of one communicator.
+    pub npkit: Option<Dump>,
     /// What could not be used, where the run goes on without it.
     pub unusable: Vec<Error>,
 }
@@ -39,7 +43,7 @@ impl Files {
         let pattern = step_pattern(&options.step)?;
         let by_hand = matches!(options.step, StepChoice::Pattern(_));
         let step = pattern.as_ref().map(|pattern| StepTexts { pattern, by_hand });
-        let asked = nsys::Options { step, classifier: &classifier };
+        let asked = nsys::Options { step, classifier: &classifier, replay: options.replay };
         let read: Vec<Result<NsysReport>> = paths
             .par_iter()
             .enumerate()
@@ -50,7 +54,8 @@ impl Files {
             })
             .collect();
         let (reports, unusable) = usable(read, options.keep_going)?;
-        let mut files = Files { reports, nccl_logs: Vec::new(), topology: None, unusable };
+        let (nccl_logs, topology, npkit) = (Vec::new(), None, None);
+        let mut files = Files { reports, nccl_logs, topology, npkit, unusable };
         let logs: Vec<Result<NcclLog>> =
             options.nccl_logs.par_iter().map(|path| nccl_log::read(path)).collect();
         for log in logs {
@@ -58,6 +63,11 @@ impl Files {
         }
         if let Some(path) = &options.topology {
             files.topology = unless_going_on(topo::read(path), options, &mut files.unusable)?;
+        }
+        if !options.npkit.is_empty() {
+            // nsys captures GPUs of NVIDIA only.
+            let dump = npkit::read(&options.npkit, Table::Fitting(&Library::NVIDIA));
+            files.npkit = unless_going_on(dump, options, &mut files.unusable)?;
         }
         Ok(files)
     }

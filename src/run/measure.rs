@@ -16,6 +16,8 @@ use crate::warning::Warning;
 pub struct Measured {
     /// Its steps.
     pub steps: Vec<Step>,
+    /// True if the first of them is the first that was captured.
+    pub has_first: bool,
     /// Their numbers, one entry for each step.
     pub values: Vec<RankStep>,
     /// How much of its GPU work lies in their windows.
@@ -33,12 +35,13 @@ pub fn windows(steps: &[Step]) -> Vec<Option<Span>> {
     steps.iter().map(|step| step.window.as_ref().ok().copied()).collect()
 }
 
-/// Measures a rank. `launches` are those of all ranks.
+/// Measures a rank. `launches` are those of all ranks; of its steps only those at `keep` stay, if given.
 pub fn measure(
     trace: &RankTrace,
     launches: &Launches,
     rule: &StepRule,
     options: &Options,
+    keep: Option<&[usize]>,
 ) -> Measured {
     let (mut steps, selection) = steps::of(trace, rule);
     let mut warnings = Vec::new();
@@ -61,6 +64,11 @@ pub fn measure(
     }
     // `--skip` drops steps after their windows are made: it never changes the steps that stay.
     steps.drain(..options.skip.min(steps.len()));
+    if let Some(keep) = keep {
+        let mut at = 0..;
+        steps.retain(|_| at.next().is_some_and(|at| keep.binary_search(&at).is_ok()));
+    }
+    let has_first = options.skip == 0 && keep.is_none_or(|keep| keep.first() == Some(&0));
     let windows = windows(&steps);
     let values = step_metrics::measure(&trace.ops, &windows);
     warnings.extend(step_warnings(trace, &steps, &values));
@@ -69,7 +77,8 @@ pub fn measure(
     let inside: Vec<Span> = windows.iter().copied().flatten().collect();
     Measured {
         coverage: Coverage::of(&trace.ops, &inside, None),
-        values: run::rank_steps(&steps, values, options.skip, options.keep_first),
+        values: run::rank_steps(&steps, values, has_first, options.counting()),
+        has_first,
         steps,
         kernels,
         warnings,

@@ -15,13 +15,15 @@ use std::path::PathBuf;
 use rayon::prelude::*;
 
 use crate::Result;
-use crate::analysis::run::RankStep;
 use crate::analysis::run::{self, RunSteps};
+use crate::analysis::run::{RankStep, RunStep};
 use crate::catalogue::Id;
 use crate::classify::Family;
 use crate::collectives::analyse::{self, Across};
 use crate::collectives::events::{Event, Launches};
 use crate::collectives::pairing::{Pairing, RankSteps};
+use crate::dependency;
+use crate::dependency::steps::RunSpan;
 use crate::error::Error;
 use crate::ingest::nsys::{Candidate, NsysReport};
 use crate::ingest::{communicators, one_run, ranks};
@@ -32,6 +34,7 @@ use crate::model::input::Input;
 use crate::model::nccl_log::NcclLog;
 use crate::model::topology::Topology;
 use crate::model::{Metric, RankTrace};
+use crate::npkit::dump::Dump;
 use crate::steps::decide::{self, NoSteps, Seen};
 use crate::steps::{Step, StepChoice, StepRule};
 use crate::warning::Warning;
@@ -57,12 +60,16 @@ pub struct Run {
     pub steps: RunSteps,
     /// Matched collectives and clocks.
     pub across: Across,
+    /// What the dependencies of its moments say.
+    pub dependency: dependency::Outcome,
     /// Kernels paired with records of Inspector; `None` without logs.
     pub inspector: Option<merge::Merged>,
     /// NCCL logs of the run.
     pub nccl_logs: Vec<NcclLog>,
     /// The topology of its machine.
     pub topology: Option<Topology>,
+    /// NPKit dumps of one of its communicators.
+    pub npkit: Option<Dump>,
     /// What a reader should know, in the order in which it was found.
     pub warnings: Vec<Warning>,
     /// Inputs that could not be used.
@@ -85,21 +92,30 @@ impl Run {
     /// An input that cannot be used (unless `keep_going` and another can), two inputs for one rank, a `--step` that
     /// matches nothing.
     pub fn read(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Result<Run> {
-        let Files { reports, nccl_logs, topology, mut unusable } =
+        let Files { reports, nccl_logs, topology, npkit, mut unusable } =
             Files::read(paths, options, tick)?;
         let Traces { traces, inputs, rule, mut warnings } = traces(reports, &nccl_logs, options)?;
 
         let launches = Launches::new(&traces);
-        let mut measured: Vec<Measured> = traces
-            .par_iter()
-            .map(|trace| measure::measure(trace, &launches, &rule, options))
-            .collect();
-        warnings.extend(measured.iter_mut().flat_map(|rank| std::mem::take(&mut rank.warnings)));
+        let measure = |keep: Option<&[Vec<usize>]>| -> Vec<Measured> {
+            let keep = |at: usize| keep.and_then(|keep| keep.get(at)).map(Vec::as_slice);
+            let ranks = traces.par_iter().enumerate();
+            ranks
+                .map(|(at, trace)| measure::measure(trace, &launches, &rule, options, keep(at)))
+                .collect()
+        };
+        let mut measured = measure(None);
         refuse_nothing(&measured, &rule, options)?;
-        let pairing = pair_steps(&traces, &measured);
-        let numbered: Vec<(u32, &[RankStep])> =
-            traces.iter().zip(&measured).map(|(t, m)| (t.rank, m.values.as_slice())).collect();
-        let steps = run::run_steps(&numbered, &pairing, options.skip, options.keep_first);
+        let mut pairing = pair_steps(&traces, &measured);
+        let mut steps = run_steps(&traces, &measured, &pairing, options);
+        if let Some(wanted) = &options.steps {
+            // Which steps are those of the run is known only now.
+            let keep = kept_steps(&steps, wanted, traces.len())?;
+            measured = measure(Some(&keep));
+            pairing = pairing.keep(&keep);
+            steps = run_steps(&traces, &measured, &pairing, options);
+        }
+        warnings.extend(measured.iter_mut().flat_map(|rank| std::mem::take(&mut rank.warnings)));
         for (index, members) in steps.members.iter().enumerate() {
             for (rank, &at) in measured.iter_mut().zip(members) {
                 rank.values[at].run_step = Some(index);
@@ -113,6 +129,17 @@ impl Run {
         let inspector = unless_going_on(paired, options, &mut unusable)?.flatten();
         let own_steps: Vec<&[Step]> = measured.iter().map(|m| m.steps.as_slice()).collect();
         let across = analyse::across(&traces, &events, &own_steps, &pairing);
+
+        let dependency = match options.replay {
+            true => dependency::analyse(
+                &traces,
+                &events,
+                &run_spans(&traces, &measured, &steps),
+                &across,
+            ),
+            false => dependency::Outcome::none("it was not asked for (--no-replay)"),
+        };
+        warnings.extend(dependency.warnings.iter().cloned());
 
         let ranks = traces
             .into_iter()
@@ -132,9 +159,11 @@ impl Run {
             ranks,
             steps,
             across,
+            dependency,
             inspector,
             nccl_logs,
             topology,
+            npkit,
             warnings,
             unusable,
         })
@@ -199,6 +228,57 @@ fn pair_steps(traces: &[RankTrace], measured: &[Measured]) -> Pairing {
         })
         .collect();
     Pairing::new(&ranks)
+}
+
+/// The steps of the run, from those of its ranks.
+fn run_steps(
+    traces: &[RankTrace],
+    measured: &[Measured],
+    pairing: &Pairing,
+    options: &Options,
+) -> RunSteps {
+    let numbered: Vec<(u32, &[RankStep])> =
+        traces.iter().zip(measured).map(|(t, m)| (t.rank, m.values.as_slice())).collect();
+    let has_first: Vec<bool> = measured.iter().map(|rank| rank.has_first).collect();
+    run::run_steps(&numbered, pairing, &has_first, options.counting())
+}
+
+/// For each rank the places, in order, of the steps that `--steps` asks for.
+fn kept_steps(steps: &RunSteps, wanted: &[u32], ranks: usize) -> Result<Vec<Vec<usize>>> {
+    let mut keep = vec![Vec::with_capacity(wanted.len()); ranks];
+    for &index in wanted {
+        let Some(members) = steps.members.get(index as usize) else {
+            let there = match steps.members.len() {
+                0 => "the ranks have no step in common".to_owned(),
+                n => format!("the run has {}, 0 to {}", crate::units::plural(n, "step"), n - 1),
+            };
+            return Err(Error::inputs(format!("there is no step {index} of --steps: {there}"))
+                .with_hint(
+                    "steps are counted from 0, in the order of the report without --steps",
+                ));
+        };
+        keep.iter_mut().zip(members).for_each(|(keep, &at)| keep.push(at));
+    }
+    keep.iter_mut().for_each(|places| places.sort_unstable());
+    Ok(keep)
+}
+
+/// The steps of the run with their window on each rank.
+fn run_spans(traces: &[RankTrace], measured: &[Measured], steps: &RunSteps) -> Vec<RunSpan> {
+    let span = |(step, members): (&RunStep, &Vec<usize>)| {
+        let windows = measured.iter().zip(members).map(|(rank, &at)| {
+            rank.steps.get(at).and_then(|step| step.window.as_ref().ok().copied())
+        });
+        let slowest = |trace: &RankTrace| Some(trace.rank) == step.slowest_rank;
+        Some(RunSpan {
+            index: step.index,
+            counted: step.counted,
+            step_ns: step.values.int(Metric::StepNs)?,
+            slowest: traces.iter().position(slowest)?,
+            windows: windows.collect::<Option<_>>()?,
+        })
+    };
+    steps.steps.iter().zip(&steps.members).filter_map(span).collect()
 }
 
 /// What there is of ranges besides those of ranks.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::analysis::run::Counting;
 use crate::steps::{StepChoice, WindowKind};
 
 /// Everything that changes the numbers of a run.
@@ -13,8 +14,12 @@ pub struct Options {
     pub window: Option<WindowKind>,
     /// Step ranges to drop at the front of each rank.
     pub skip: usize,
+    /// Steps of the run to report on, by their index; all if `None`.
+    pub steps: Option<Vec<u32>>,
     /// Keep an outlying first step in the summaries.
     pub keep_first: bool,
+    /// Leave every other outlying step out of the summaries.
+    pub exclude_outliers: bool,
     /// Ranks to report on.
     pub ranks: Option<Vec<u32>>,
     /// Finds the rank in the file name.
@@ -29,4 +34,17 @@ pub struct Options {
     pub topology: Option<PathBuf>,
     /// NCCL Inspector logs of the run, or folders with them.
     pub inspector: Vec<PathBuf>,
+    /// Read what the host did, replay the run and predict what a change would gain.
+    pub replay: bool,
+    /// Print what changes would gain.
+    pub what_if: bool,
+    /// Folders with NPKit dumps of the run.
+    pub npkit: Vec<PathBuf>,
+}
+
+impl Options {
+    /// Which steps count in summaries.
+    pub fn counting(&self) -> Counting {
+        Counting { keep_first: self.keep_first, exclude_outliers: self.exclude_outliers }
+    }
 }

@@ -312,7 +312,7 @@ fn secrets_stay_where_they_are() {
         &["compare", "a_0.sqlite", "b_0.sqlite", "-v"],
     ] {
         for format in ["terminal", "markdown", "html", "json", "csv"] {
-            let output = run(folder.path(), &[command, &["--format", format]].concat());
+            let output = run(folder.path(), &[command, &["--full", "--format", format]].concat());
             let all = text(&output.stdout) + &text(&output.stderr);
             assert!(!all.contains("hunter2"), "{command:?} {format}: {all}");
             // What may be shown is: the search above looked at the right thing.
@@ -365,7 +365,8 @@ fn a_proposed_pattern_survives_the_shell_and_finds_steps() {
         let pattern = proposed(&error).unwrap_or_else(|| panic!("no proposal: {error}"));
         // Without --step the same pattern is proposed beside the whole capture.
         let whole = crate::support::report(std::slice::from_ref(&path));
-        let doubt = whole.warnings.iter().find(|w| w.code == "steps-uncovered").expect("a doubt");
+        let doubt =
+            whole.warnings.iter().find(|w| w.code.as_str() == "steps-uncovered").expect("a doubt");
         assert_eq!(proposed(doubt.hint.as_deref().unwrap_or_default()).as_deref(), Some(&*pattern));
         let output = run(folder.path(), &["report", "run_0.sqlite", "--step", &pattern]);
         assert_eq!(output.status.code(), Some(0), "{name:?} {pattern:?}: {}", text(&output.stderr));

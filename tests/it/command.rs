@@ -84,7 +84,8 @@ fn secrets_of_the_captured_environment_are_never_printed() {
     report.system("DeviceEnvironment", "NCCL_A=1;SECRET_TOKEN=hunter2;API_KEY=hunter2;NCCL_B=2");
     report.save(folder.path(), "run_0.sqlite");
     for format in ["terminal", "markdown", "html", "json", "csv"] {
-        let done = nsysnccl(folder.path(), &["report", "run_0.sqlite", "--format", format]);
+        let done =
+            nsysnccl(folder.path(), &["report", "run_0.sqlite", "--full", "--format", format]);
         let text = String::from_utf8_lossy(&done.stdout).into_owned()
             + &String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success() && !text.contains("hunter2"), "{format}: {text}");

@@ -213,7 +213,7 @@ fn every_format_says_the_same_verdict_and_threads_change_nothing() {
     }
     let [_, md, html, _, csv] = &one[..] else { panic!("five formats") };
     assert!(md.contains(r"&lt;new&gt;\|\`x\`") && !md.contains("<new>"), "{md}");
-    assert!(!html.contains("<new>") && html.matches("<svg").count() == 4, "four pictures");
+    assert!(!html.contains("<new>") && html.matches("<svg").count() == 5, "five pictures");
     let heads: Vec<&str> = csv.lines().next().expect("a head").split(',').collect();
     let row: Vec<&str> = csv.lines().nth(2).expect("the variant").split(',').collect();
     assert_eq!(heads.len(), row.len());

@@ -1358,14 +1358,4 @@ fn no_command_is_proposed_that_would_fail() {
         "{:?}",
         ids(&view)
     );
-<<<<<<< HEAD
-    let advice = &view
-        .findings
-        .iter()
-        .find(|finding| finding.id.as_str() == "steps-not-found")
-        .expect("a finding")
-        .advice;
-    assert!(!advice.contains("command below"), "{advice}");
-=======
->>>>>>> 4157a6c
 }

@@ -18,7 +18,11 @@ A finding explains numbers; a warning says what to know about them. Both have a 
 warning in JSON); a few things are said both ways, with one name. `compare` passes on the warnings of the reports that it compares.
 
 A severity by cost is high from 10 % of the step on, medium from 2 % on, else info. A finding whose cost is known has `cost_ns`, and
-`cost_of_step` (a share, 0 to 1) in its evidence. Evidence that does not apply to a case is left out.
+`cost_of_step` (a share, 0 to 1) in its evidence. Evidence that does not apply to a case is left out. Where the run was replayed and a
+scenario removes the cause, `gain_ns` is what that scenario predicts, and severity goes by it instead.
+
+A rule needs all of the evidence that its entry names. Its confidence is *measured* (the sentence is what was measured), *derived* (it follows
+from what was measured, by the rule of the trigger) or a *guess* (something else can look the same).
 ";
 
 fn command(command: Command) -> &'static str {
@@ -26,6 +30,7 @@ fn command(command: Command) -> &'static str {
         Command::Report => "report",
         Command::Compare => "compare",
         Command::Inspect => "inspect",
+        Command::Npkit => "npkit",
         Command::Doctor => "doctor",
     }
 }
@@ -66,8 +71,20 @@ fn section(id: Id) -> String {
     } else {
         format!("- Evidence: {}.\n", facts.join(", "))
     };
+    let rule = entry.rule.map_or(String::new(), |rule| {
+        let needs: Vec<&str> = rule.needs.iter().map(|class| class.label()).collect();
+        let gain = rule.removed.map_or(String::new(), |removed| {
+            format!("- Gain: that of the scenario “{}”.\n", removed.scenario.label())
+        });
+        format!(
+            "- If it helped: {}\n{gain}- Needs: {}. Confidence: {}.\n",
+            rule.helped,
+            needs.join(", "),
+            rule.confidence.label()
+        )
+    });
     format!(
-        "\n## {id}\n\n{}\n\n- Said as: {}{severity}.\n{evidence}- Try: {}\n",
+        "\n## {id}\n\n{}\n\n- Said as: {}{severity}.\n{evidence}- Try: {}\n{rule}",
         entry.trigger,
         said(&entry),
         entry.remedy
@@ -98,8 +115,49 @@ fn the_page_of_findings_says_what_the_catalogue_says() {
 fn every_entry_says_when_and_what_to_try_in_sentences() {
     for id in Id::ALL {
         let entry = id.entry();
-        for text in [entry.trigger, entry.remedy] {
+        for text in
+            [entry.trigger, entry.remedy].into_iter().chain(entry.rule.map(|rule| rule.helped))
+        {
             assert!(text.ends_with('.') && text.len() > 10, "{id}: '{text}'");
+        }
+    }
+}
+
+/// Facts about the capture are no explanation of it; everything else that is a finding is a rule.
+#[test]
+fn every_finding_but_of_doctor_is_a_rule() {
+    for &id in Id::ALL.iter().filter(|id| **id != Id::CapturedApart) {
+        let entry = id.entry();
+        let explains =
+            |said: &Said| !matches!(said, Said::Warning(_) | Said::Finding(Command::Doctor));
+        assert_eq!(entry.said.iter().any(explains), entry.rule.is_some(), "{id}");
+        assert!(entry.rule.is_none_or(|rule| !rule.needs.is_empty()), "{id}");
+    }
+}
+
+/// Names of one word are words of other things, too (`identity`, `drops`).
+#[test]
+fn an_id_is_written_once() {
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let names: Vec<String> =
+        Id::ALL.iter().map(|id| format!("\"{id}\"")).filter(|name| name.contains('-')).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let is_code =
+                path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs");
+            if !is_code || path.ends_with("catalogue/table.rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("UTF-8");
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+            for name in &names {
+                assert!(!code.contains(name), "{} writes {name} again", path.display());
+            }
         }
     }
 }

@@ -48,7 +48,7 @@ fn the_main_command_prints_what_the_readme_shows() {
 #[test]
 fn the_cost_of_a_finding_is_defined() {
     let reports = ["examples/shm/shm-2gpu_0.sqlite", "examples/shm/shm-2gpu_1.sqlite"];
-    let output = run(&["report", reports[0], reports[1]]);
+    let output = run(&["report", "--full", reports[0], reports[1]]);
     assert!(
         output.contains("; cost ")
             && output.contains("\ncost: the most of a step that a finding stands for"),

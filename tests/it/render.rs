@@ -89,6 +89,51 @@ fn the_headline_says_what_was_measured() {
     }
 }
 
+/// Without --full: about one screen with the answer, what to try and the table of ranks, at every usual width.
+#[test]
+fn the_first_screen_answers() {
+    for report in all() {
+        for width in [60, 80, 100, 160] {
+            let text =
+                print(&report, Format::Terminal, &Style { width, color: false, full: false });
+            // Below 100 columns sentences take more lines.
+            let most = if width < 100 { 70 } else { 45 };
+            assert!(text.lines().count() <= most, "{} at {width}:\n{text}", report.name);
+            let letters = |text: &str| text.split_whitespace().collect::<String>();
+            let said = letters(&text);
+            assert!(said.contains("--fullalsoprints"), "{} at {width}", report.name);
+            for finding in report.findings.iter().take(3) {
+                let advice = finding.advice.iter().map(String::as_str);
+                for sentence in advice.chain([finding.title.as_str()]) {
+                    let sentence = letters(&nsysnccl::text::printable(sentence));
+                    assert!(said.contains(&sentence), "{} at {width}: {sentence}", report.name);
+                }
+            }
+        }
+    }
+    let narrow =
+        print(&fixture::shm(), Format::Terminal, &Style { width: 60, color: false, full: false });
+    for column in ["rank", "step", "comm", "exposed"] {
+        assert!(narrow.contains(column), "{column}:\n{narrow}");
+    }
+}
+
+/// Every bar, dot, line of marks and cell says what it is, and no finding has its weight in its colour alone.
+#[test]
+fn marks_have_titles_and_findings_a_word() {
+    let html = print(&fixture::shm(), Format::Html, &PLAIN);
+    let marks = ["compute", "comm", "copies", "idle"].map(|ink| format!("class=\"f-{ink}\""));
+    for svg in html.split("<svg").skip(1).filter_map(|rest| rest.split("</svg>").next()) {
+        let mut inside = false;
+        for line in svg.lines() {
+            inside = (inside || line.starts_with("<g>")) && !line.starts_with("</g>");
+            let is_mark = marks.iter().any(|mark| line.contains(mark.as_str()));
+            assert!(!is_mark || inside || line.contains("<title>"), "{line}");
+        }
+    }
+    assert!(html.contains("<b>High:</b>"), "{html}");
+}
+
 #[test]
 fn terminal_lines_fit_and_hold_nothing_that_steers() {
     for report in all() {

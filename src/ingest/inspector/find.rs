@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::ingest::folder;
+use crate::ingest::kind::{self, Kind};
 use crate::{Error, Result};
-
-/// Endings of files that are looked at in a folder, plain or followed by `.gz`. A file that is named is read whatever its name is.
-const ENDINGS: [&str; 4] = ["log", "jsonl", "json", "prom"];
 
 /// The files behind `paths`, in order of their paths, each once: files as they are, folders searched to any depth.
 ///
@@ -39,11 +37,9 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// True for a name that Inspector logs have.
+/// True for a name that Inspector logs have: only those are looked at in a folder, but a file that is named is read in any case.
 pub fn is_log(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    let plain = name.strip_suffix(".gz").unwrap_or(&name);
-    plain.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.contains(&ending))
+    kind::has_name_of(path, &[Kind::InspectorLog, Kind::Prometheus])
 }
 
 #[cfg(test)]

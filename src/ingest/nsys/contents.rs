@@ -147,7 +147,7 @@ impl Counted {
     fn finish(self, ranges: &Ranges) -> Work {
         let mut work = self.work;
         for (id, count) in self.by_name {
-            let Some((name, Class::Comm)) = ranges.kernels.get(id as usize) else { continue };
+            let Some((name, Class::Comm, _)) = ranges.kernels.get(id as usize) else { continue };
             work.comm_kernels += count;
             if classify::op(ranges.names.get(*name)) == Some(CommOp::SendRecv) {
                 work.send_kernels += count;

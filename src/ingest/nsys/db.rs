@@ -56,6 +56,9 @@ pub const TABLES: &[Table] = &[
             "globalPid",
             "demangledName",
             "shortName",
+            "gridX",
+            "gridY",
+            "gridZ",
             "graphNodeId",
         ],
     ),
@@ -94,7 +97,23 @@ pub const TABLES: &[Table] = &[
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
         &["start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"],
     ),
-    table("CUPTI_ACTIVITY_KIND_RUNTIME", &["start", "correlationId", "globalTid", "nameId"]),
+    table("CUPTI_ACTIVITY_KIND_RUNTIME", &["start", "end", "correlationId", "globalTid", "nameId"]),
+    table(
+        "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+        &["globalPid", "contextId", "streamId", "correlationId", "eventId", "eventSyncId"],
+    ),
+    table(
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+        &[
+            "globalPid",
+            "contextId",
+            "streamId",
+            "correlationId",
+            "syncType",
+            "eventId",
+            "eventSyncId",
+        ],
+    ),
     table(
         "NVTX_EVENTS",
         &[
@@ -162,8 +181,7 @@ const MOST_MEMORY: u64 = 512 << 20;
 const LONGEST_TEXT: usize = 1 << 20;
 /// Characters of a text that is shown as it stands: a host, a model, a note of the profiler.
 const LONGEST_SHOWN: usize = 2000;
-const EXPORT_AGAIN: &str =
-    "export the report again: nsys export --type sqlite --force-overwrite true REPORT.nsys-rep";
+const EXPORT_AGAIN: &str = "export the report again: nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep";
 
 /// An open report.
 ///
@@ -236,14 +254,14 @@ impl Db {
         {
             // Views and virtual tables can run without end, and an export has none.
             return Err(Error::input(path, format!("holds a {kind} in place of the table {name}, so it is not an export of Nsight Systems"))
-                .with_hint("export the report: nsys export --type sqlite REPORT.nsys-rep"));
+                .with_hint(format!("export the report: {} REPORT.nsys-rep", super::export::COMMAND)));
         }
         if !MARKS.iter().any(|mark| present.iter().any(|name| name.eq_ignore_ascii_case(mark))) {
             return Err(Error::input(
                 path,
                 "is a SQLite file, but no export of Nsight Systems (none of its tables is there)",
             )
-            .with_hint("export the report: nsys export --type sqlite REPORT.nsys-rep"));
+            .with_hint(format!("export the report: {} REPORT.nsys-rep", super::export::COMMAND)));
         }
         db.allow_steps();
         lay_views(&db.connection, &present).map_err(|e| db.stopped(e.into()))?;

@@ -12,6 +12,7 @@ use super::queries::{self, Query};
 use super::ranges::CallIndex;
 use super::stream_order::cut_overruns;
 use crate::Result;
+use crate::model::host::StreamKey;
 use crate::model::op::{NO_CALL, NO_LAUNCH};
 use crate::model::{Class, NameId, Ns, Ops};
 
@@ -24,13 +25,15 @@ pub struct DeviceKey {
     pub device: i64,
 }
 
-/// Ids in `StringIds` of a kernel's short and demangled name.
+/// Ids in `StringIds` of a kernel's short and demangled name, and the size of its grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KernelNames {
     /// Short name.
     pub short: Option<i64>,
     /// Demangled name.
     pub demangled: Option<i64>,
+    /// Blocks of its grid in x, y and z.
+    pub grid: [Option<i64>; 3],
 }
 
 /// The operations of one device while they are read.
@@ -179,7 +182,8 @@ impl<S: Sink> GpuWork<S> {
         let mut name_index: HashMap<KernelNames, u32> = HashMap::new();
         let mut kernel_names = Vec::new();
         let kernel = |row: &Row<'_>| {
-            let names = KernelNames { short: int(row, 7), demangled: int(row, 8) };
+            let grid = [int(row, 10), int(row, 11), int(row, 12)];
+            let names = KernelNames { short: int(row, 7), demangled: int(row, 8), grid };
             let id = *name_index.entry(names).or_insert_with(|| {
                 kernel_names.push(names);
                 (kernel_names.len() - 1) as u32
@@ -367,15 +371,15 @@ impl DeviceWork {
     }
 
     /// The finished columns in the order of [`Ops`], with names and launches resolved.
-    /// `kernel` gives name and class of a distinct kernel, `calls` the NCCL calls of the process.
+    /// `kernel` gives name, class and grid of a distinct kernel, `calls` the NCCL calls of the process.
     pub fn finish(
         mut self,
         launches: &LaunchTable,
-        kernel: impl Fn(u32) -> (NameId, Class),
+        kernel: impl Fn(u32) -> (NameId, Class, NameId),
         calls: &CallIndex,
         odd: &mut Oddities,
     ) -> Ops {
-        let streams = self.stream_order();
+        let (streams, stream_keys) = self.stream_order();
         let n = self.start.len();
         let mut ops =
             Ops { name: Vec::with_capacity(n), class: Vec::with_capacity(n), ..Ops::default() };
@@ -383,13 +387,13 @@ impl DeviceWork {
         ops.thread.reserve(n);
         ops.call.reserve(n);
         for i in 0..n {
-            let (name, mut class) = match self.kind[i] {
+            let (name, mut class, grid) = match self.kind[i] {
                 Kind::Kernel(id) => {
-                    let (name, class) = kernel(id);
+                    let (name, class, grid) = kernel(id);
                     odd.unnamed += u64::from(class == Class::Unclassified);
-                    (name, class)
+                    (name, class, grid)
                 }
-                Kind::Other(class) => (NameId::NONE, class),
+                Kind::Other(class) => (NameId::NONE, class, NameId::NONE),
             };
             let launch = launches.get(self.correlation[i]);
             odd.without_launch += u64::from(launch.is_none());
@@ -399,6 +403,7 @@ impl DeviceWork {
                 class = Class::Comm;
             }
             ops.name.push(name);
+            ops.grid.push(grid);
             ops.class.push(class);
             ops.launch.push(launch.map_or(NO_LAUNCH, |l| l.start));
             ops.thread.push(launch.map_or(0, |l| (l.thread & 0xff_ffff) as u32));
@@ -409,6 +414,8 @@ impl DeviceWork {
         ops.end = self.end;
         ops.stream = self.stream;
         ops.bytes = self.bytes;
+        ops.correlation = self.correlation;
+        ops.streams = stream_keys;
         sort(&mut ops);
         let graph_streams: HashSet<u32> = self
             .graph_streams
@@ -425,16 +432,16 @@ impl DeviceWork {
         ops
     }
 
-    /// Dense stream numbers in order of (context, stream), so that they do not depend on the order of rows.
-    fn stream_order(&self) -> Vec<u32> {
+    /// Dense stream numbers in order of (context, stream), so that they do not depend on the order of rows, and those keys.
+    fn stream_order(&self) -> (Vec<u32>, Vec<StreamKey>) {
         let mut keys: Vec<(&(i64, i64), u32)> =
             self.streams.iter().map(|(key, &index)| (key, index)).collect();
         keys.sort_unstable();
         let mut order = vec![0; keys.len()];
-        for (rank, (_, index)) in keys.into_iter().enumerate() {
+        for (rank, &(_, index)) in keys.iter().enumerate() {
             order[index as usize] = rank as u32;
         }
-        order
+        (order, keys.into_iter().map(|(key, _)| *key).collect())
     }
 }
 
@@ -459,10 +466,11 @@ fn table_of(ops: &Ops, i: usize) -> usize {
     }
 }
 
-/// Sorts the columns by (start, end, stream, name, class, launch, bytes): the order of rows in a report is not defined.
+/// Sorts the columns by (start, end, stream, name, class, launch, bytes, correlation): the order of rows in a report is not defined.
 fn sort(ops: &mut Ops) {
     let key = |o: &Ops, i: usize| {
-        (o.start[i], o.end[i], o.stream[i], o.name[i], o.class[i], o.launch[i], o.bytes[i])
+        let place = (o.start[i], o.end[i], o.stream[i], o.name[i]);
+        (place, o.class[i], o.launch[i], o.bytes[i], o.correlation[i])
     };
     if (1..ops.len()).all(|i| key(ops, i - 1) <= key(ops, i)) {
         return;
@@ -482,4 +490,6 @@ fn sort(ops: &mut Ops) {
     permute(&mut ops.launch, &order);
     permute(&mut ops.thread, &order);
     permute(&mut ops.call, &order);
+    permute(&mut ops.correlation, &order);
+    permute(&mut ops.grid, &order);
 }

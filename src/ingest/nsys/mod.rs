@@ -5,7 +5,9 @@
 
 pub mod contents;
 pub mod db;
+pub mod export;
 pub mod gpu_work;
+pub mod host;
 pub mod ids;
 pub mod launches;
 pub mod metadata;
@@ -30,6 +32,7 @@ use self::ranges::{CallIndex, Found, ProcessRanges, Wanted};
 use crate::Result;
 use crate::catalogue::Id;
 use crate::classify::{self, Classifier};
+use crate::model::host::Host;
 use crate::model::input::{Capture, Input};
 use crate::model::{Class, NameId, Names, NcclCall, Ops, RankSource, RankTrace, Texts, UserRanges};
 use crate::units;
@@ -42,6 +45,8 @@ pub struct Options<'a> {
     pub step: Option<StepTexts<'a>>,
     /// Which kernels are communication.
     pub classifier: &'a Classifier,
+    /// Read the host's side too, which the replay needs.
+    pub replay: bool,
 }
 
 /// What a trace says about its own rank number, by source.
@@ -121,6 +126,12 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
         tables.insert(process, LaunchTable::for_correlations(devices.iter().copied().flatten()));
     }
     let api_rows = launches::read(&db, &mut tables)?;
+    let mut hosts: HashMap<u64, Arc<Host>> = HashMap::new();
+    if options.replay {
+        let names = Arc::make_mut(&mut read.names);
+        let found = host::read(&db, tables.keys().copied(), names)?;
+        hosts.extend(found.into_iter().map(|(process, host)| (process, Arc::new(host))));
+    }
 
     let place = Place { input: index, report: file_name(path) };
     let mut odd = work.oddities;
@@ -132,13 +143,15 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
         let ops = device.finish(
             table,
             |id| {
-                let unknown = (NameId::NONE, Class::Unclassified);
+                let unknown = (NameId::NONE, Class::Unclassified, NameId::NONE);
                 read.kernels.get(id as usize).copied().unwrap_or(unknown)
             },
             &calls,
             &mut odd,
         );
-        candidates.push(read.candidate(*key, &meta, &place, ops));
+        let mut candidate = read.candidate(*key, &meta, &place, ops);
+        candidate.trace.host = hosts.get(&key.process).map(Arc::clone);
+        candidates.push(candidate);
     }
     let input = describe(&db, &meta, work.rows, &read.found, api_rows);
     let warnings = warnings(&place.report, &meta, &odd, &read.found);
@@ -159,8 +172,8 @@ struct Ranges {
     user: HashMap<u64, Arc<UserRanges>>,
     texts: Arc<Texts>,
     names: Arc<Names>,
-    /// Name and class of each distinct kernel.
-    kernels: Vec<(NameId, Class)>,
+    /// Name, class and grid of each distinct kernel.
+    kernels: Vec<(NameId, Class, NameId)>,
     families: Arc<HashMap<NameId, &'static str>>,
     none: ProcessRanges,
 }
@@ -254,6 +267,7 @@ impl Ranges {
                 .iter()
                 .chain(&ranges.gpu_operations)
                 .any(|call| call.comm.is_some()),
+            host: None,
             names: Arc::clone(&self.names),
             families: Arc::clone(&self.families),
         };
@@ -261,13 +275,13 @@ impl Ranges {
     }
 }
 
-/// Name and class of each distinct kernel, and the library of those that communicate.
+/// Name, class and grid of each distinct kernel, and the library of those that communicate.
 fn kernel_classes(
     kernels: &[KernelNames],
     found: &Found,
     names: &mut Names,
     classifier: &Classifier,
-) -> (Vec<(NameId, Class)>, HashMap<NameId, &'static str>) {
+) -> (Vec<(NameId, Class, NameId)>, HashMap<NameId, &'static str>) {
     let mut families = HashMap::new();
     let mut class_of = |kernel: &KernelNames| {
         let known = |id: Option<i64>, names: &Names| {
@@ -282,15 +296,18 @@ fn kernel_classes(
         });
         // Without a name nobody can say whether it communicates.
         let Some(name) = short else {
-            return (names.intern("(kernel without a name)"), Class::Unclassified);
+            return (names.intern("(kernel without a name)"), Class::Unclassified, NameId::NONE);
         };
-        match classifier.kernel(names.get(name), demangled.map_or("", |id| names.get(id))) {
-            Some(family) => {
-                families.insert(name, family.label());
-                (name, Class::Comm)
-            }
-            None => (name, Class::Compute),
+        let family = classifier.kernel(names.get(name), demangled.map_or("", |id| names.get(id)));
+        if let Some(family) = family {
+            families.insert(name, family.label());
         }
+        let class = if family.is_some() { Class::Comm } else { Class::Compute };
+        let grid = match kernel.grid {
+            [Some(x), Some(y), Some(z)] => names.intern(&format!("{x}x{y}x{z}")),
+            _ => NameId::NONE,
+        };
+        (name, class, grid)
     };
     let kernels = kernels.iter().map(&mut class_of).collect();
     (kernels, families)

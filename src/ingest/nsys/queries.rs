@@ -23,6 +23,9 @@ queries! {
     MEMSETS "read/memsets";
     GRAPHS "read/graphs";
     LAUNCHES "read/launches";
+    HOST_CALLS "read/host_calls";
+    EVENT_RECORDS "read/event_records";
+    SYNCHRONIZATIONS "read/synchronizations";
     RANGES "read/ranges";
     PAYLOAD "read/payload";
     DOMAINS "read/domains";

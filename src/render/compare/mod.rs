@@ -65,11 +65,13 @@ fn document(comparison: &Comparison) -> Document {
         ),
         facts: facts(comparison),
         headline: headline(comparison),
+        picture: figures::forest(comparison),
         findings: notes::findings(&comparison.findings),
         sections: sections
             .into_iter()
             .filter_map(|(heading, blocks)| {
                 Section::new(heading, blocks.into_iter().flatten().collect())
+                    .map(|section| section.with_key(heading == "Verdicts"))
             })
             .collect(),
         warnings: notes::warnings(&comparison.warnings),

@@ -163,10 +163,16 @@ fn metric(comparison: &Comparison, metric: Metric) -> Column {
         }
         Unit::Ratio(_) => Column::percent(head, "% of step", medians().map(|m| m.map(Num::as_f64))),
     };
+    // A step time that is not shown to differ is neither good nor bad news.
+    let is_open = |v: &Variant| !matches!(v.verdict, Verdict::Faster | Verdict::Slower);
+    let better = |v: &Variant| match metric {
+        Metric::StepNs if is_open(v) => Better::Neither,
+        _ => info.better,
+    };
     let changes = comparison
         .variants
         .iter()
-        .map(|v| change(v, v.delta.of_metric(metric), info.unit, info.better, comparison));
+        .map(|v| change(v, v.delta.of_metric(metric), info.unit, better(v), comparison));
     with_changes(column, changes).help(info.definition)
 }
 

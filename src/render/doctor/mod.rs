@@ -10,9 +10,9 @@ use super::document::{Block, Document, Entry, Level, Note, Section};
 use super::table::Tone;
 use super::view::tables::settings;
 use super::{Page, units};
-use crate::doctor::{Examination, Finding, Number, Run, State};
+use crate::catalogue::Severity;
+use crate::doctor::{Examination, Missing, Number, Run, State};
 use crate::steps::StepSource;
-use crate::warning::Severity;
 
 /// Of more runs than this the numbers are one table.
 const FEW: usize = 3;
@@ -25,6 +25,9 @@ const FINDINGS: usize = 40;
 
 /// Kinds of trouble with files that are listed.
 const TROUBLES: usize = 40;
+
+/// Sections that belong to the answer, besides those of the runs.
+const KEY: [&str; 2] = ["The runs side by side", "Files that cannot be used"];
 
 /// Files or runs that are named in one sentence.
 const NAMES: usize = 6;
@@ -58,6 +61,7 @@ fn document(view: &Examination) -> Document {
             .filter_map(|(heading, blocks)| Section::new(heading, blocks))
             .collect()
     };
+    let runs = sections.len();
     let export_settings =
         settings(view.exports.iter().map(|export| (export.path.as_str(), &export.settings)));
     let rest = [
@@ -66,6 +70,7 @@ fn document(view: &Examination) -> Document {
             view.compare_command.clone().map(Block::Command).into_iter().collect(),
         ),
         ("Files that cannot be used", unusable(view).into_iter().collect()),
+        ("Inputs of other commands", further(view).into_iter().collect()),
         ("Ranks", tables::ranks(view).into_iter().map(Block::Table).collect()),
         ("Exports of nsys", tables::exports(view).into_iter().map(Block::Table).collect()),
         ("Logs and topologies", tables::logs(view).into_iter().map(Block::Table).collect()),
@@ -79,10 +84,14 @@ fn document(view: &Examination) -> Document {
         ),
     ];
     sections.extend(rest.into_iter().filter_map(|(heading, blocks)| Section::new(heading, blocks)));
+    for (at, section) in sections.iter_mut().enumerate() {
+        section.key = at < runs || KEY.contains(&section.heading.as_str());
+    }
     Document {
         title: title(view),
         facts: facts(view),
         headline: headline(view),
+        picture: None,
         findings: view.findings.iter().take(FINDINGS).map(|finding| note(view, finding)).collect(),
         sections,
         warnings: Vec::new(),
@@ -116,6 +125,7 @@ fn facts(view: &Examination) -> Vec<String> {
         (view.inspector_logs.len(), "Inspector log", "Inspector logs"),
         (view.nccl_logs.len(), "NCCL log", "NCCL logs"),
         (view.topologies.len(), "topology", "topologies"),
+        (view.further_files.len(), "input of another command", "inputs of other commands"),
         (view.unusable.len(), "file that cannot be used", "files that cannot be used"),
         (view.other_files.len(), "other file", "other files"),
     ];
@@ -211,10 +221,11 @@ fn missing(run: &Run) -> Vec<String> {
     }
 }
 
-fn note(view: &Examination, finding: &Finding) -> Note {
+fn note(view: &Examination, finding: &Missing) -> Note {
     let about: Vec<&str> = finding.about.iter().map(String::as_str).collect();
     // Where there is only one run, it goes without saying.
-    let obvious = matches!(view.runs.as_slice(), [run] if about == [run.name.as_str()]);
+    let obvious =
+        about.is_empty() || matches!(view.runs.as_slice(), [run] if about == [run.name.as_str()]);
     let every =
         view.runs.len() > 1 && view.runs.iter().all(|run| about.contains(&run.name.as_str()));
     let about = match (obvious, every) {
@@ -307,6 +318,25 @@ fn unusable(view: &Examination) -> Option<Block> {
         let name = many(more, "more kind of trouble", "more kinds of trouble");
         entries.push(Entry { name, text: "in JSON".to_owned(), tone: Tone::Bad });
     }
+    (!entries.is_empty()).then_some(Block::Entries(entries))
+}
+
+/// Inputs of other commands, those of a kind together.
+fn further(view: &Examination) -> Option<Block> {
+    let kinds = view.further_files.chunk_by(|a, b| a.kind == b.kind);
+    let entries: Vec<Entry> = kinds
+        .filter_map(|files| {
+            let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+            let first = files.first()?;
+            let what = if files.len() > 1 {
+                format!("{}, read", first.kind.row().several)
+            } else {
+                format!("{}, read", first.what)
+            };
+            let text = format!("{what} by nsysnccl {}", first.read_by);
+            Some(Entry { name: listed(&names), text, tone: Tone::Neutral })
+        })
+        .collect();
     (!entries.is_empty()).then_some(Block::Entries(entries))
 }
 

@@ -33,12 +33,14 @@ pub fn write(document: &Document, out: &mut dyn io::Write) -> io::Result<()> {
     template.write_into(out)
 }
 
-/// The classes that pictures and legends use: filled, stroked, written.
+/// The classes that pictures and legends use: filled, stroked, lightly filled, written.
 fn ink_classes() -> String {
     let mut css = String::new();
     for ink in Ink::all() {
         let name = ink.name();
-        css.push_str(&format!(".f-{name}{{fill:var(--{name})}}.s-{name}{{stroke:var(--{name})}}.t-{name}{{color:var(--{name})}}\n"));
+        css.push_str(&format!(
+            ".f-{name}{{fill:var(--{name})}}.s-{name}{{stroke:var(--{name})}}.l-{name}{{fill:var(--{name});stroke:var(--{name})}}.t-{name}{{color:var(--{name})}}\n"
+        ));
     }
     css
 }
@@ -57,6 +59,7 @@ struct View {
     title: String,
     facts: Vec<String>,
     headline: Vec<String>,
+    picture: Option<FigureBox>,
     findings: Vec<NoteBox>,
     sections: Vec<SectionBox>,
     warnings: Vec<NoteBox>,
@@ -76,6 +79,7 @@ enum Piece {
     Table(TableBox),
     Details(TableBox),
     Figure(FigureBox),
+    Figures(Vec<(String, Vec<FigureBox>)>),
 }
 
 struct EntryBox {
@@ -146,7 +150,12 @@ impl View {
             title: printable(&document.title),
             facts: document.facts.iter().map(|s| printable(s)).collect(),
             headline: document.headline.iter().map(|s| printable(s)).collect(),
-            findings: document.findings.iter().map(|note| NoteBox::new(note, "!")).collect(),
+            picture: document.picture.as_ref().map(FigureBox::new),
+            findings: document
+                .findings
+                .iter()
+                .map(|note| NoteBox::new(note, note.level.label()))
+                .collect(),
             sections: document
                 .sections
                 .iter()
@@ -155,7 +164,7 @@ impl View {
                     blocks: s.blocks.iter().flat_map(Piece::new).collect(),
                 })
                 .collect(),
-            warnings: document.warnings.iter().map(|note| NoteBox::new(note, "!")).collect(),
+            warnings: document.warnings.iter().map(|note| NoteBox::new(note, "Warning")).collect(),
             definitions: document
                 .definitions
                 .iter()
@@ -188,6 +197,11 @@ impl Piece {
             }
             Block::Details(table) => vec![Piece::Details(TableBox::new(table))],
             Block::Figure(figure) => vec![Piece::Figure(FigureBox::new(figure))],
+            Block::Figures(things) => {
+                let drawn = |figures: &Vec<Figure>| figures.iter().map(FigureBox::new).collect();
+                let things = things.iter().map(|(name, figures)| (printable(name), drawn(figures)));
+                vec![Piece::Figures(things.collect())]
+            }
         }
     }
 }
@@ -320,6 +334,12 @@ mod tests {
             check("on-dark", "compute", 4.5);
             for ground in ["comm", "copies", "unclassified", "idle", "wait"] {
                 check("on-light", ground, 4.5);
+            }
+            for mark in
+                ["compute", "comm", "copies", "unclassified", "idle", "wait", "good", "high"]
+            {
+                check(mark, "page", 3.0);
+                check(mark, "ground", 3.0);
             }
             // Lines and marks need less, but must stand out from the page.
             for ink in ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"] {

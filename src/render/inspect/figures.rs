@@ -1,14 +1,19 @@
 //! The pictures of an inspection: speed over the run, and how the operations with most time spread.
 
 use super::tables::run_scale;
-use super::{comm_name, op_name};
-use crate::inspect::{Box5, Communicator, Inspection, Op, Series};
+use super::{comm_name, microseconds, op_name};
+use crate::inspect::{self, Box5, Communicator, Inspection, Op};
 use crate::render::document::Figure;
-use crate::render::plot::{BoxRow, Boxes, Cloud, Histogram, Plot, SERIES, Scatter};
+use crate::render::plot::{
+    Axis, Ink, LegendEntry, Line, Mark, Paint, Plane, Plot, Row, Rows, SERIES, Series, Shape, Size,
+    Thickness,
+};
 use crate::render::units;
 
 /// Operations and sizes that get pictures.
 const PICTURED: usize = 6;
+/// Operations and sizes beside the headline.
+const MOST_ASIDE: usize = 8;
 /// Points of one picture; of more, evenly spread ones are drawn.
 const POINTS: usize = 1500;
 /// Ranks of one picture of boxes.
@@ -17,8 +22,9 @@ const BOXES: usize = 32;
 pub(super) fn timeline(view: &Inspection) -> Option<Figure> {
     let scale = run_scale(view);
     let first = view.timeline.bins.first()?.start_us;
-    let cloud = |name: &str, timeline: &crate::inspect::Timeline| Cloud {
+    let curve = |name: &str, timeline: &inspect::Timeline| Series {
         name: name.to_owned(),
+        shape: Shape::Curve,
         points: timeline
             .bins
             .iter()
@@ -27,14 +33,14 @@ pub(super) fn timeline(view: &Inspection) -> Option<Figure> {
             })
             .collect(),
     };
-    let mut clouds = vec![cloud("all communicators", &view.timeline)];
+    let mut series = vec![curve("all communicators", &view.timeline)];
     if view.communicators.len() > 1 {
         let comms = view
             .communicators
             .iter()
             .filter(|c| !c.timeline.bins.is_empty())
             .take(usize::from(SERIES) - 1);
-        clouds.extend(comms.map(|c| cloud(&comm_name(c), &c.timeline)));
+        series.extend(comms.map(|c| curve(&comm_name(c), &c.timeline)));
     }
     let bin = units::time(view.timeline.bin_us.saturating_mul(1000));
     Some(Figure {
@@ -43,26 +49,89 @@ pub(super) fn timeline(view: &Inspection) -> Option<Figure> {
         ),
         description: format!(
             "Relative speed of {} in {} bins",
-            units::plural(clouds.len(), "group"),
+            units::plural(series.len(), "group"),
             view.timeline.bins.len()
         ),
-        plot: Plot::Scatter(Scatter {
-            x: format!("time ({})", scale.unit),
-            y: "speed, 1 is usual".to_owned(),
-            clouds,
-            joined: true,
+        plot: plane(("time", scale.unit), ("speed, 1 is usual", ""), series),
+    })
+}
+
+/// Points on two linear axes, of which the vertical one starts at 0 and has a tenth of room above the highest point.
+fn plane(x: (&str, &str), y: (&str, &str), series: Vec<Series>) -> Plot {
+    let points =
+        || series.iter().flat_map(|s| &s.points).filter(|p| p.0.is_finite() && p.1.is_finite());
+    let (first, last) =
+        points().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), p| (a.min(p.0), b.max(p.0)));
+    let across = if first <= last { (first, last.max(first + 1.0)) } else { (0.0, 1.0) };
+    let top = points().map(|p| p.1).fold(0.0, f64::max).max(f64::MIN_POSITIVE) * 1.1;
+    Plot::Plane(Plane {
+        x: Axis::linear(x.0, x.1, across),
+        y: Axis::linear(y.0, y.1, (0.0, top)),
+        series,
+        mark: None,
+    })
+}
+
+/// Time in operations by communicator, operation and size: the picture beside the headline.
+pub(super) fn first_look(view: &Inspection) -> Option<Figure> {
+    let all = view.costliest();
+    let shown = &all[..all.len().min(MOST_ASIDE)];
+    let time = view.total_time_us();
+    let row = |&(comm, op): &(&Communicator, &Op)| {
+        let share = op.total_time_us / time;
+        let paint = Paint::Full(Ink::Comm);
+        let title = format!(
+            "{}: {} of {} records",
+            what(comm, op),
+            microseconds(op.total_time_us),
+            units::count(op.count)
+        );
+        Row {
+            label: op_name(op),
+            note: comm.name.clone().unwrap_or_else(|| comm.comm_id.clone()),
+            lines: vec![Line {
+                marks: vec![Mark::bar((0.0, 100.0 * share), paint, String::new(), title)],
+                end: units::percent(share),
+                ..Line::default()
+            }],
+        }
+    };
+    let most = shown.first().map_or(0.0, |(_, op)| op.total_time_us / time);
+    (time > 0.0 && most > 0.0).then(|| Figure {
+        caption: format!(
+            "Time in operations, % of {} over all ranks{}",
+            microseconds(time),
+            if shown.len() < all.len() {
+                format!(
+                    "; {} of {} operations and sizes",
+                    shown.len(),
+                    units::count(all.len() as u64)
+                )
+            } else {
+                String::new()
+            }
+        ),
+        description: "Bars by operation, size and communicator. The table has the numbers."
+            .to_owned(),
+        plot: Plot::Rows(Rows {
+            axis: Axis::linear("", "%", (0.0, 100.0 * most)),
+            rows: shown.iter().map(row).collect(),
+            thickness: Thickness::Tall,
+            reference: None,
+            legend: Vec::new(),
+            size: Size::Aside,
         }),
     })
 }
 
-/// Scatter, histogram and box plots of the operations and sizes with most time.
-pub(super) fn operations(view: &Inspection) -> Vec<Figure> {
+/// Scatter, histogram and box plots of the operations and sizes with most time, by what they are of.
+pub(super) fn operations(view: &Inspection) -> Vec<(String, Vec<Figure>)> {
     view.series(PICTURED, POINTS)
         .into_iter()
-        .flat_map(|Series { comm, op, points }| {
-            [scatter(comm, op, points), Some(histogram(comm, op)), boxes(comm, op)]
+        .map(|inspect::Series { comm, op, points }| {
+            let figures = [scatter(op, points), Some(histogram(op)), boxes(op)];
+            (what(comm, op), figures.into_iter().flatten().collect())
         })
-        .flatten()
         .collect()
 }
 
@@ -70,62 +139,87 @@ fn what(comm: &Communicator, op: &Op) -> String {
     format!("{} on {}", op_name(op), comm_name(comm))
 }
 
-fn scatter(comm: &Communicator, op: &Op, points: Vec<(f64, f64)>) -> Option<Figure> {
+fn scatter(op: &Op, points: Vec<(f64, f64)>) -> Option<Figure> {
     let drawn = points.len();
     let basis = if op.compared > 0 { "without waiting" } else { "of each rank, waiting included" };
     (drawn > 1).then(|| Figure {
         caption: format!(
-            "{}: bus bandwidth {basis}, by sequence number ({})",
-            what(comm, op),
+            "Bus bandwidth {basis}, by sequence number ({})",
             units::plural(drawn, "point")
         ),
         description: format!("{drawn} points of bus bandwidth by sequence number"),
-        plot: Plot::Scatter(Scatter {
-            x: "sequence number".to_owned(),
-            y: "busbw (GB/s)".to_owned(),
-            clouds: vec![Cloud { name: op_name(op), points }],
-            joined: false,
-        }),
+        plot: plane(
+            ("sequence number", ""),
+            ("busbw", "GB/s"),
+            vec![Series { name: op_name(op), shape: Shape::Cloud, points }],
+        ),
     })
 }
 
-fn histogram(comm: &Communicator, op: &Op) -> Figure {
+fn histogram(op: &Op) -> Figure {
     let median = op.busbw_gbs.map(|b| b.median);
     Figure {
-        caption: format!(
-            "{}: how often each bus bandwidth occurs, {} records",
-            what(comm, op),
-            units::count(op.count)
-        ),
+        caption: format!("How often each bus bandwidth occurs, {} records", units::count(op.count)),
         description: format!(
             "Histogram of bus bandwidth; the median is {}",
             median.map_or_else(|| "unknown".to_owned(), units::bandwidth)
         ),
-        plot: Plot::Histogram(Histogram {
-            x: "busbw (GB/s)".to_owned(),
-            values: op.busbw_counts.clone(),
-            mark: median.map(|m| (m, format!("median {}", units::bandwidth(m)))),
-        }),
+        plot: Plot::Plane(Plane::histogram(
+            "busbw",
+            "GB/s",
+            &op.busbw_counts,
+            median.map(|m| (m, format!("median {}", units::bandwidth(m)))),
+        )),
     }
 }
 
-fn boxes(comm: &Communicator, op: &Op) -> Option<Figure> {
-    let row = |rank: &crate::inspect::OpRank| {
+fn boxes(op: &Op) -> Option<Figure> {
+    let row = |rank: &inspect::OpRank| {
         let Box5 { p5, p25, median, p75, p95 } = rank.busbw_gbs?;
-        let note = format!("{} rec.", units::count(rank.count));
-        Some(BoxRow {
-            label: format!("rank {}", rank.rank),
-            note,
-            percentiles: [p5, p25, median, p75, p95],
-        })
+        let gbs = units::bandwidth_number;
+        let title = format!(
+            "rank {}: median {}; 25th to 75th percentile {} to {}; 5th to 95th {} to {} GB/s",
+            rank.rank,
+            gbs(median),
+            gbs(p25),
+            gbs(p75),
+            gbs(p5),
+            gbs(p95)
+        );
+        let ink = Ink::Series(0);
+        let line = Line {
+            label: format!("{} rec.", units::count(rank.count)),
+            marks: vec![
+                Mark::Interval { span: (p5, p95), ink, title: title.clone() },
+                Mark::bar((p25, p75), Paint::Light(ink), String::new(), title.clone()),
+                Mark::Stroke { at: median, title },
+            ],
+            ..Line::default()
+        };
+        Some((
+            p95,
+            Row { label: format!("rank {}", rank.rank), lines: vec![line], ..Row::default() },
+        ))
     };
-    let rows: Vec<BoxRow> = op.ranks.iter().filter_map(row).take(BOXES).collect();
+    let (ends, rows): (Vec<f64>, Vec<Row>) = op.ranks.iter().filter_map(row).take(BOXES).unzip();
+    let end = ends.into_iter().filter(|end| end.is_finite()).fold(0.0, f64::max);
     let left_out = op.ranks.len().saturating_sub(rows.len());
     let more =
         if left_out > 0 { format!("; {left_out} more ranks are in JSON") } else { String::new() };
     (rows.len() > 1).then(|| Figure {
-        caption: format!("{}: bus bandwidth by rank, waiting included{more}", what(comm, op)),
+        caption: format!("Bus bandwidth by rank, waiting included{more}"),
         description: format!("Box plots of bus bandwidth of {}", units::plural(rows.len(), "rank")),
-        plot: Plot::Boxes(Boxes { unit: "GB/s", rows }),
+        plot: Plot::Rows(Rows {
+            axis: Axis::linear("busbw", "GB/s", (0.0, end)),
+            rows,
+            thickness: Thickness::Thin,
+            reference: None,
+            legend: vec![
+                LegendEntry::shape(Ink::Text, '|', "median"),
+                LegendEntry::shape(Ink::Series(0), '■', "25th to 75th percentile"),
+                LegendEntry::shape(Ink::Series(0), '—', "5th to 95th percentile"),
+            ],
+            size: Size::Page,
+        }),
     })
 }

@@ -12,6 +12,9 @@ use super::view::notes;
 use super::{Page, units};
 use crate::inspect::{Communicator, Inspection, Op, Verdict, format_time};
 
+/// Sections that belong to the answer.
+const KEY: [&str; 2] = ["Against the other job", "Operations and sizes"];
+
 impl Page for Inspection {
     fn document(&self) -> Document {
         document(self)
@@ -45,7 +48,7 @@ fn document(view: &Inspection) -> Document {
         ),
         (
             "Where most time goes",
-            figures::operations(view).into_iter().map(|f| Some(Block::Figure(f))).collect(),
+            vec![Some(figures::operations(view)).filter(|f| !f.is_empty()).map(Block::Figures)],
         ),
         ("Prometheus mode", vec![tables::prometheus(view).map(Block::Table)]),
         ("Files", vec![Some(Block::Details(tables::files(view)))]),
@@ -54,11 +57,13 @@ fn document(view: &Inspection) -> Document {
         title: title(view),
         facts: facts(view),
         headline: headline(view),
+        picture: figures::first_look(view),
         findings: notes::findings(&view.findings),
         sections: sections
             .into_iter()
             .filter_map(|(heading, blocks)| {
                 Section::new(heading, blocks.into_iter().flatten().collect())
+                    .map(|section| section.with_key(KEY.contains(&heading)))
             })
             .collect(),
         warnings: notes::warnings(&view.warnings),
@@ -217,7 +222,7 @@ fn definitions() -> Vec<(String, String)> {
             "algbw, busbw",
             "algbw = S / time in GB/s, busbw = algbw x factor, recomputed: AllReduce 2(n-1)/n; AllGather, ReduceScatter (n-1)/n with S = size x n; others 1; n ranks of the communicator.",
         ),
-        ("class", "guessed from ranks and nodes alone: single-rank; nvlink-only (one node); hca-only (as many nodes as ranks); mixed. A PCIe box counts as nvlink-only."),
+        ("spans", "guessed from ranks and nodes alone; in JSON and CSV the class: single-rank; nvlink-only (one node, whatever joins its GPUs); hca-only (as many nodes as ranks); mixed."),
         ("missing", "sequence numbers of collectives between those logged; by default operations below 8192 bytes are not logged."),
         ("speed", "time that the operations of a bin would have taken at the median of their kind and size over the run, by the time that they took: 1.00 is usual."),
     ]

@@ -35,7 +35,8 @@ pub(super) fn communicators(view: &Inspection) -> Option<Table> {
             Column::new("ranks", "", Align::Right, ranks.collect())
                 .help("ranks with records, and of how many if some have none"),
             Column::count("nodes", column(|c| c.nnodes.map(u64::from))).rank(3),
-            Column::text("class", comms.iter().map(|c| c.class.as_str())),
+            Column::text("spans", comms.iter().map(|c| spans(&c.class)))
+                .help("guessed from the numbers of ranks and nodes alone"),
             Column::count("records", column(|c| Some(c.operations))),
             times("time", comms.iter().map(|c| Some(c.total_time_us)))
                 .help("sum of the times of all records of all ranks"),
@@ -51,6 +52,17 @@ pub(super) fn communicators(view: &Inspection) -> Option<Table> {
         ],
     );
     (!comms.is_empty()).then(|| table.without_blank_columns())
+}
+
+/// What a communicator spans, in words: the classes of JSON and CSV name links that the logs do not.
+fn spans(class: &str) -> &str {
+    match class {
+        "single-rank" => "one rank",
+        "nvlink-only" => "one node",
+        "hca-only" => "nodes, one rank each",
+        "mixed" => "several nodes",
+        other => other,
+    }
 }
 
 fn hosts(hosts: &[String]) -> String {

@@ -1,51 +1,34 @@
-//! Pictures as data, and their drawing as SVG with real text. Colours are CSS classes, so one picture suits light and dark pages.
+//! Pictures as data, and their drawing as SVG with real text. Three kinds suffice: rows over an axis, a plane of two axes, a grid.
+//! Colours are CSS classes, so one picture suits light and dark pages and paper.
 
-mod bars;
-mod boxes;
-mod canvas;
-mod dots;
-mod grouped;
-mod heat;
-mod histogram;
-mod lanes;
-mod loglog;
-mod scatter;
-mod waterfall;
+mod axis;
+mod grid;
+mod plane;
+mod rows;
+mod svg;
 
-pub use bars::{BarRow, Bars, Segment};
-pub use boxes::{BoxRow, Boxes};
-pub use dots::{Dot, DotRow, Dots};
-pub use grouped::{Bar, BarGroup, Grouped};
-pub use heat::{Heat, HeatCell};
-pub use histogram::Histogram;
-pub use lanes::{Lane, LaneGroup, Lanes};
-pub use loglog::{Curve, LogLog};
-pub use scatter::{Cloud, Scatter};
-pub use waterfall::{Fall, Waterfall};
+pub use axis::{Axis, Scale};
+pub use grid::{Cell, Grid};
+pub use plane::{Plane, Series, Shape};
+pub use rows::{Line, Mark, Row, Rows, Size, Thickness, stacked};
+pub use svg::Paint;
+
+/// Width of a picture in SVG units. The page shows it at about half, so that a unit is finer than a pixel.
+const WIDTH: i32 = 1440;
+/// Width of a picture beside the headline.
+const ASIDE: i32 = 1060;
+/// A square in a legend.
+const SQUARE: char = '■';
 
 /// What to draw.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Plot {
-    /// Horizontal stacked bars.
-    Bars(Bars),
-    /// Horizontal bars side by side in groups.
-    Grouped(Grouped),
-    /// How differences by part lead from one number to another.
-    Waterfall(Waterfall),
-    /// Every value of several samples.
-    Dots(Dots),
-    /// When something ran, in lanes over one time axis.
-    Lanes(Lanes),
-    /// A grid of shaded cells.
-    Heat(Heat),
-    /// Curves on logarithmic axes.
-    LogLog(LogLog),
-    /// Points in a plane.
-    Scatter(Scatter),
-    /// How often values fall into equal ranges.
-    Histogram(Histogram),
-    /// The spread of several samples.
-    Boxes(Boxes),
+    /// Rows of marks over one axis.
+    Rows(Rows),
+    /// Points, curves or columns in a plane.
+    Plane(Plane),
+    /// A grid of cells.
+    Grid(Grid),
 }
 
 /// What a colour stands for. Each has a CSS variable (`--compute`) and a class for filling and for strokes.
@@ -69,6 +52,12 @@ pub enum Ink {
     Idle,
     /// Waiting for other ranks.
     Wait,
+    /// What marks stand on: the whole of a lane or cell.
+    Ground,
+    /// Better than before.
+    Good,
+    /// Worse than before.
+    Bad,
     /// Text on a dark fill.
     OnDark,
     /// Text on a light fill.
@@ -81,7 +70,7 @@ pub enum Ink {
 pub const SERIES: u8 = 8;
 
 impl Ink {
-    const ALL: [Ink; 19] = [
+    const ALL: [Ink; 22] = [
         Ink::Text,
         Ink::Muted,
         Ink::Grid,
@@ -91,6 +80,9 @@ impl Ink {
         Ink::Unclassified,
         Ink::Idle,
         Ink::Wait,
+        Ink::Ground,
+        Ink::Good,
+        Ink::Bad,
         Ink::OnDark,
         Ink::OnLight,
         Ink::Series(0),
@@ -122,6 +114,9 @@ impl Ink {
             Ink::Unclassified => "unclassified",
             Ink::Idle => "idle",
             Ink::Wait => "wait",
+            Ink::Ground => "ground",
+            Ink::Good => "good",
+            Ink::Bad => "high",
             Ink::OnDark => "on-dark",
             Ink::OnLight => "on-light",
             Ink::Series(i) => SERIES_NAMES[usize::from(i % SERIES)],
@@ -157,36 +152,30 @@ pub struct Drawing {
     pub legend: Vec<LegendEntry>,
 }
 
+impl LegendEntry {
+    /// A colour.
+    pub fn colour(ink: Ink, name: &str) -> Self {
+        Self::shape(ink, SQUARE, name)
+    }
+
+    /// A shape in its colour.
+    pub fn shape(ink: Ink, glyph: char, name: &str) -> Self {
+        Self { ink, glyph, name: name.to_owned() }
+    }
+}
+
 impl Plot {
     /// Draws the picture; `description` is read to those who cannot see it.
     pub fn draw(&self, description: &str) -> Drawing {
         match self {
-            Plot::Bars(bars) => Drawing { svg: bars.draw(description), legend: bars.legend() },
-            Plot::Grouped(grouped) => {
-                Drawing { svg: grouped.draw(description), legend: grouped.legend() }
+            Plot::Rows(rows) => {
+                Drawing { svg: rows.draw(description), legend: rows.legend.clone() }
             }
-            Plot::Waterfall(waterfall) => {
-                Drawing { svg: waterfall.draw(description), legend: waterfall.legend() }
-            }
-            Plot::Dots(dots) => Drawing { svg: dots.draw(description), legend: dots.legend() },
-            Plot::Lanes(lanes) => Drawing { svg: lanes.draw(description), legend: lanes.legend() },
-            Plot::Heat(heat) => Drawing { svg: heat.draw(description), legend: heat.legend() },
-            Plot::LogLog(loglog) => {
-                Drawing { svg: loglog.draw(description), legend: loglog.legend() }
-            }
-            Plot::Scatter(scatter) => {
-                Drawing { svg: scatter.draw(description), legend: scatter.legend() }
-            }
-            Plot::Histogram(histogram) => {
-                Drawing { svg: histogram.draw(description), legend: histogram.legend() }
-            }
-            Plot::Boxes(boxes) => Drawing { svg: boxes.draw(description), legend: boxes.legend() },
+            Plot::Plane(plane) => Drawing { svg: plane.draw(description), legend: plane.legend() },
+            Plot::Grid(grid) => Drawing { svg: grid.draw(description), legend: grid.legend() },
         }
     }
 }
-
-/// A square in a legend.
-const SQUARE: char = '■';
 
 #[cfg(test)]
 mod tests {

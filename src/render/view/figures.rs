@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::headline::noun;
 use super::{quoted, spread};
-use crate::model::Metric;
-use crate::model::metric::{PARTS, Values};
+use crate::model::metric::PARTS;
+use crate::model::{Metric, Ns, Span};
 use crate::render::document::Figure;
 use crate::render::plot::{
-    BarRow, Bars, Curve, Heat, HeatCell, Ink, Lane, LaneGroup, Lanes, LogLog, Plot, SERIES, Segment,
+    Axis, Cell, Grid, Ink, LegendEntry, Line, Paint, Plane, Plot, Row, Rows, SERIES, Scale, Series,
+    Shape, Size, Thickness, stacked,
 };
 use crate::render::table::pick;
 use crate::render::units::{self, TimeScale};
@@ -17,6 +18,8 @@ use crate::report::{RankReport, RankStep, Report, Strip};
 /// Bars in one picture of several steps, and of one step.
 const MOST_BARS: usize = 40;
 const MOST_BARS_OF_ONE: usize = 64;
+/// Bars beside the headline.
+const MOST_ASIDE: usize = 12;
 /// Ranks in the timeline.
 const MOST_STRIPS: usize = 8;
 /// Rows and columns of the picture of waits.
@@ -36,46 +39,102 @@ fn part(metric: Metric) -> (Ink, &'static str) {
     }
 }
 
+/// What a median step is made of on each rank: the picture beside the headline.
+pub(super) fn first_look(report: &Report, scale: TimeScale) -> Option<Figure> {
+    let of_headline = report.headline.as_ref().and_then(|head| report.steps.get(head.step?));
+    let name = of_headline.map(|step| &step.name).or(report.strips.first().map(|s| &s.step))?;
+    let steps = report.aligned_steps();
+    let step = steps.iter().find(|step| step.iter().any(|(_, s)| s.name == *name))?;
+    let extremes = [step.iter().enumerate().max_by_key(|(_, (_, s))| s.values.int(Metric::StepNs))];
+    let must: Vec<usize> = extremes.into_iter().flatten().map(|(at, _)| at).collect();
+    let shown: Vec<(&RankReport, &RankStep)> = pick(step.len(), MOST_ASIDE, &must)
+        .into_iter()
+        .filter_map(|at| step.get(at).copied())
+        .collect();
+    let parts = parts(&shown);
+    let longest = shown.iter().filter_map(|(_, s)| s.values.int(Metric::StepNs)).max()?;
+    let row = |&(rank, step): &(&RankReport, &RankStep)| Row {
+        label: format!("rank {}", rank.rank),
+        lines: vec![Line { label: String::new(), ..bar(rank, step, &parts, scale) }],
+        ..Row::default()
+    };
+    let what = if noun(report).whole {
+        "What the window of each rank is made of".to_owned()
+    } else {
+        format!("What {}, a median step, is made of on each rank", quoted(name))
+    };
+    let of = if shown.len() < step.len() {
+        format!("; {} of {} ranks", shown.len(), units::count(step.len() as u64))
+    } else {
+        String::new()
+    };
+    Some(Figure {
+        caption: format!("{what}, in {}{of}", scale.unit),
+        description: "Stacked bars, one a rank. The table of ranks has the medians.".to_owned(),
+        plot: Plot::Rows(Rows {
+            axis: Axis::linear("", scale.unit, (0.0, scale.scaled(longest))),
+            rows: shown.iter().map(row).collect(),
+            thickness: Thickness::Bar,
+            reference: None,
+            legend: legend(&parts),
+            size: Size::Aside,
+        }),
+    })
+}
+
+/// The parts of a step that these bars have; graphs of unknown class only where there are some.
+fn parts(rows: &[(&RankReport, &RankStep)]) -> Vec<Metric> {
+    let some = |metric| rows.iter().any(|(_, s)| s.values.int(metric).is_some_and(|ns| ns != 0));
+    let graphs = Metric::UnclassifiedExposedNs;
+    PARTS.into_iter().filter(|&metric| metric != graphs || some(graphs)).collect()
+}
+
+fn legend(parts: &[Metric]) -> Vec<LegendEntry> {
+    parts
+        .iter()
+        .map(|&metric| part(metric))
+        .map(|(ink, name)| LegendEntry::colour(ink, name))
+        .collect()
+}
+
 /// What each step of each rank is made of.
 pub(super) fn composition(report: &Report, scale: TimeScale) -> Option<Figure> {
-    let rows = bar_rows(report);
-    if rows.iter().all(|(_, step)| step.values[Metric::StepNs].is_none()) {
+    let bars = bar_rows(report);
+    if bars.iter().all(|(_, step)| step.values[Metric::StepNs].is_none()) {
         return None;
     }
-    let unclassified = rows
-        .iter()
-        .any(|(_, step)| step.values.int(Metric::UnclassifiedExposedNs).is_some_and(|ns| ns != 0));
-    let parts: Vec<Metric> =
-        PARTS.into_iter().filter(|&m| m != Metric::UnclassifiedExposedNs || unclassified).collect();
-    let end = bars_end(report, &rows);
+    let parts = parts(&bars);
     let whole = noun(report).whole;
-    let bars = Bars {
-        unit: scale.unit,
-        parts: parts.iter().map(|&m| part(m)).map(|(ink, name)| (ink, name.to_owned())).collect(),
-        rows: rows.iter().map(|(rank, step)| bar_row(rank, step, &parts, scale, whole)).collect(),
-        end: scale.scaled(end),
-    };
+    let mut rows: Vec<Row> = Vec::new();
+    for &(rank, step) in &bars {
+        let label = if whole { String::new() } else { step.name.clone() };
+        let line = bar(rank, step, &parts, scale);
+        match rows.last_mut() {
+            Some(row) if row.label == label => row.lines.push(line),
+            _ => rows.push(Row { label, lines: vec![line], ..Row::default() }),
+        }
+    }
+    let plot = Plot::Rows(Rows {
+        axis: Axis::linear("", scale.unit, (0.0, scale.scaled(bars_end(report, &bars)))),
+        rows,
+        thickness: Thickness::Bar,
+        reference: None,
+        legend: legend(&parts),
+        size: Size::Page,
+    });
     let all: usize = report.ranks.iter().map(|rank| rank.steps.len()).sum();
     let mut caption = format!(
         "What each {} of each rank is made of, in {}; the parts add up exactly",
         noun(report).one,
         scale.unit
     );
-    if rows.len() < all {
-        caption.push_str(&format!("; {} of {} bars", rows.len(), units::count(all as u64)));
+    if bars.len() < all {
+        caption.push_str(&format!("; {} of {} bars", bars.len(), units::count(all as u64)));
     }
-    let description = report
-        .ranks
-        .iter()
-        .take(4)
-        .map(|rank| describe(rank, &parts))
-        .collect::<Vec<_>>()
-        .join(" ");
-    Some(Figure {
-        caption,
-        description: format!("Stacked bars. {description}"),
-        plot: Plot::Bars(bars),
-    })
+    let described: Vec<String> =
+        report.ranks.iter().take(4).map(|rank| describe(rank, &parts)).collect();
+    let description = format!("Stacked bars. {}", described.join(" "));
+    Some(Figure { caption, description, plot })
 }
 
 /// Where the axis of the bars ends: no bar that counts is cut unless it is extreme, and one that is left out squeezes no other.
@@ -106,25 +165,21 @@ fn describe(rank: &RankReport, parts: &[Metric]) -> String {
     format!("Rank {}, medians: {}.", rank.rank, medians.join(", "))
 }
 
-fn bar_row(
-    rank: &RankReport,
-    step: &RankStep,
-    parts: &[Metric],
-    scale: TimeScale,
-    whole: bool,
-) -> BarRow {
-    let segment = |values: &Values, metric: Metric| {
-        let ns = values.int(metric)?;
-        Some(Segment { value: scale.scaled(ns.max(0)), text: scale.number(ns) })
-    };
+/// One step of one rank as a stacked bar; one that takes no part in the medians is light.
+fn bar(rank: &RankReport, step: &RankStep, parts: &[Metric], scale: TimeScale) -> Line {
     let measured = step.values.int(Metric::StepNs);
-    BarRow {
-        group: if whole { String::new() } else { step.name.clone() },
+    let segment = |&metric: &Metric| {
+        let ns = step.values.int(metric).filter(|_| measured.is_some())?;
+        let (ink, name) = part(metric);
+        let title = format!("rank {}, {}: {name} {}", rank.rank, step.name, units::time(ns));
+        let paint = if step.counted { Paint::Full(ink) } else { Paint::Light(ink) };
+        Some((paint, scale.scaled(ns.max(0)), scale.number(ns), title))
+    };
+    Line {
         label: format!("rank {}", rank.rank),
-        segments: measured
-            .and_then(|_| parts.iter().map(|&metric| segment(&step.values, metric)).collect()),
-        total: measured.map_or_else(|| "not measured".to_owned(), units::time),
-        faint: !step.counted,
+        marks: stacked(parts.iter().map(segment).collect::<Option<Vec<_>>>().unwrap_or_default()),
+        end: measured.map_or_else(|| "not measured".to_owned(), units::time),
+        ..Line::default()
     }
 }
 
@@ -159,23 +214,11 @@ pub(super) fn strips(report: &Report) -> Option<Figure> {
         .filter_map(|i| report.strips.get(i))
         .collect();
     let length = shown.iter().map(|strip| strip.step_ns).max().filter(|&ns| ns > 0)?;
-    let lane = |ink, label: &str, spans: &[crate::model::Span]| Lane {
-        ink,
-        label: label.to_owned(),
-        spans: spans.to_vec(),
-    };
-    let group = |strip: &&Strip| {
-        let mut lanes = vec![
-            lane(Ink::Compute, "compute", &strip.compute),
-            lane(Ink::Comm, "communication", &strip.comm),
-            lane(Ink::Copies, "copies", &strip.copies),
-        ];
-        if !strip.unclassified.is_empty() {
-            lanes.push(lane(Ink::Unclassified, "unknown", &strip.unclassified));
-        }
-        LaneGroup { label: format!("rank {}", strip.rank), length: strip.step_ns, lanes }
-    };
     let scale = TimeScale::of([length]);
+    let rows: Vec<Row> = shown
+        .iter()
+        .map(|strip| lanes(strip, format!("rank {}", strip.rank), length, scale))
+        .collect();
     let step = match (noun(report).whole, shown.first()) {
         (false, Some(strip)) => format!("{}, a median step", quoted(&strip.step)),
         _ => "The window".to_owned(),
@@ -191,9 +234,57 @@ pub(super) fn strips(report: &Report) -> Option<Figure> {
             units::count(report.strips.len() as u64)
         ));
     }
-    let description = "Timeline with one lane each for compute, communication and copies per rank; a lighter shade means that only part of that time is covered.";
-    let lanes = Lanes { length, scale, groups: shown.iter().map(group).collect() };
-    Some(Figure { caption, description: description.to_owned(), plot: Plot::Lanes(lanes) })
+    let description = "Timeline with one lane each for compute, communication and copies per rank; a lower bar means that only part of that time is covered.";
+    Some(Figure {
+        caption,
+        description: description.to_owned(),
+        plot: timeline(rows, length, scale),
+    })
+}
+
+/// Rows of lanes over one time axis.
+pub(in crate::render) fn timeline(rows: Vec<Row>, length: Ns, scale: TimeScale) -> Plot {
+    let mut legend = vec![
+        LegendEntry::colour(Ink::Compute, "compute"),
+        LegendEntry::colour(Ink::Comm, "communication"),
+        LegendEntry::colour(Ink::Copies, "copies"),
+    ];
+    if rows.iter().any(|row| row.lines.len() > legend.len()) {
+        legend.push(LegendEntry::colour(Ink::Unclassified, "work of unknown class"));
+    }
+    Plot::Rows(Rows {
+        axis: Axis::linear("", scale.unit, (0.0, scale.scaled(length))),
+        rows,
+        thickness: Thickness::Thin,
+        reference: None,
+        legend,
+        size: Size::Page,
+    })
+}
+
+/// When compute, communication and copies of one rank ran in one step, on an axis of `length`.
+pub(in crate::render) fn lanes(strip: &Strip, label: String, length: Ns, scale: TimeScale) -> Row {
+    let lane = |ink, name: &str, spans: &[Span]| {
+        let own = (length, strip.step_ns);
+        let ran: Ns = spans.iter().map(|span| span.end - span.start).sum();
+        let share = units::percent(ran as f64 / strip.step_ns.max(1) as f64);
+        let title = format!(
+            "rank {}, {}: {name} runs {}, {share} of the step",
+            strip.rank,
+            strip.step,
+            units::time(ran)
+        );
+        Line { title, ..Line::lane(name, ink, spans, own, |ns| scale.scaled(ns)) }
+    };
+    let mut lines = vec![
+        lane(Ink::Compute, "compute", &strip.compute),
+        lane(Ink::Comm, "communication", &strip.comm),
+        lane(Ink::Copies, "copies", &strip.copies),
+    ];
+    if !strip.unclassified.is_empty() {
+        lines.push(lane(Ink::Unclassified, "unknown", &strip.unclassified));
+    }
+    Row { label, lines, ..Row::default() }
 }
 
 /// Who waits in which step.
@@ -217,13 +308,20 @@ pub(super) fn waits(report: &Report, scale: TimeScale) -> Option<Figure> {
     let steps = pick(report.steps.len(), MOST_HEAT_COLUMNS, &outliers);
     let cell = |rank: usize, step: usize| {
         let wait = by_place.get(&(report.ranks.get(rank)?.rank, report.steps.get(step)?.index))?;
-        Some(HeatCell {
-            shade: wait.wait_ns.max(0) as f64 / full as f64,
+        let last = if wait.last_count > 0 { ", arrived last at least once" } else { "" };
+        Some(Cell {
+            fill: wait.wait_ns.max(0) as f64 / full as f64,
             text: scale.number(wait.wait_ns),
+            title: format!(
+                "rank {}, {}: waits {}{last}",
+                wait.rank,
+                report.steps.get(step)?.name,
+                units::time(wait.wait_ns)
+            ),
             marked: wait.last_count > 0,
         })
     };
-    let heat = Heat {
+    let grid = Grid {
         rows: ranks
             .iter()
             .filter_map(|&rank| report.ranks.get(rank))
@@ -245,10 +343,8 @@ pub(super) fn waits(report: &Report, scale: TimeScale) -> Option<Figure> {
         ),
         marked: "arrived last at least once".to_owned(),
     };
-    let mut caption = format!(
-        "Waiting time by rank and step, in {}: the stronger the colour, the longer",
-        scale.unit
-    );
+    let mut caption =
+        format!("Waiting time by rank and step, in {}: the fuller a cell, the longer", scale.unit);
     if ranks.len() < report.ranks.len() || steps.len() < report.steps.len() {
         caption.push_str(&format!(
             "; {} of {} ranks, {} of {} steps",
@@ -263,7 +359,7 @@ pub(super) fn waits(report: &Report, scale: TimeScale) -> Option<Figure> {
         units::time(longest.wait_ns),
         longest.rank
     );
-    Some(Figure { caption, description, plot: Plot::Heat(heat) })
+    Some(Figure { caption, description, plot: Plot::Grid(grid) })
 }
 
 /// Bandwidth by message size; nothing unless it is known for two sizes of one operation.
@@ -296,14 +392,14 @@ pub(super) fn bandwidth(report: &Report) -> Option<Figure> {
                 }
                 _ => (*op).to_owned(),
             };
-            Curve { name, points }
+            Series { name, shape: Shape::Curve, points }
         })
         .collect::<Vec<_>>();
     let all = named.len();
     let mut drawn = named;
     // The curves with most points say most; the order by name stays.
     if all > usize::from(SERIES) {
-        let mut lengths: Vec<usize> = drawn.iter().map(|curve| curve.points.len()).collect();
+        let mut lengths: Vec<usize> = drawn.iter().map(|series| series.points.len()).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
         let least = lengths[usize::from(SERIES) - 1];
         drawn.retain(|curve| curve.points.len() >= least);
@@ -314,10 +410,16 @@ pub(super) fn bandwidth(report: &Report) -> Option<Figure> {
     if drawn.len() < all {
         caption.push_str(&format!("; {} of {} curves", drawn.len(), units::count(all as u64)));
     }
-    let plot = LogLog { x: "message size".to_owned(), y: "busbw, GB/s".to_owned(), curves: drawn };
+    let points = || drawn.iter().flat_map(|series| &series.points);
+    let plot = Plane {
+        x: Axis::log("message size", "", Scale::LogBytes, points().map(|p| p.0)),
+        y: Axis::log("busbw", "GB/s", Scale::Log, points().map(|p| p.1)),
+        series: drawn,
+        mark: None,
+    };
     Some(Figure {
         caption,
         description: format!("Bandwidth curves; the best is {}.", units::bandwidth(best)),
-        plot: Plot::LogLog(plot),
+        plot: Plot::Plane(plot),
     })
 }

@@ -4,10 +4,13 @@ use super::{quoted, spread};
 use crate::catalogue::Id;
 use crate::model::Metric;
 use crate::model::metric::Spread;
-use crate::render::units::{bytes, count, percent, plural, time};
+use crate::render::units::{bytes, count, listed, percent, plural, time};
 use crate::report::headline::Headline;
-use crate::report::{Report, gpus};
+use crate::report::{Report, RunStep, gpus};
 use crate::steps::{StepSource, WindowKind};
+
+/// Outlier steps that the headline names.
+const OUTLIERS_NAMED: usize = 3;
 
 /// What a window is called.
 #[derive(Debug, Clone, Copy)]
@@ -236,7 +239,9 @@ fn plural_copies(n: usize) -> String {
 
 /// A share of the GPU work that lies in no step has to be known.
 fn coverage(report: &Report) -> Option<String> {
-    let covered = report.summary.coverage.filter(|&share| share < 0.95)?;
+    // Of steps that were chosen it says nothing.
+    let all = report.settings.steps.is_none();
+    let covered = report.summary.coverage.filter(|&share| all && share < 0.95)?;
     (!noun(report).whole).then(|| {
         format!("Steps cover {} of the GPU work; the rest lies outside them.", percent(covered))
     })
@@ -264,14 +269,8 @@ fn steps_behind_it(report: &Report, step: Spread) -> Vec<String> {
     } else {
         sentences.push("It is a single step: nothing is known about the spread.".to_owned());
     }
-    for left_out in report.left_out() {
-        let took =
-            left_out.values.f64(Metric::StepNs).map_or(String::new(), |v| format!(" ({})", ns(v)));
-        sentences.push(format!(
-            "The first captured step, {}{took}, is an outlier and left out of the medians; --keep-first keeps it.",
-            quoted(&left_out.name)
-        ));
-    }
+    sentences.extend(left_out(report));
+    sentences.extend(outliers(report));
     let partial = report.partial_steps();
     if partial > 0 {
         sentences.push(format!(
@@ -280,6 +279,43 @@ fn steps_behind_it(report: &Report, step: Spread) -> Vec<String> {
         ));
     }
     sentences
+}
+
+/// The steps to look at.
+fn outliers(report: &Report) -> Option<String> {
+    let far = report.outlying_steps();
+    let named: Vec<String> = far
+        .iter()
+        .take(OUTLIERS_NAMED)
+        .filter_map(|step| {
+            Some(format!("{} ({})", quoted(&step.name), time(step.values.int(Metric::StepNs)?)))
+        })
+        .collect();
+    let more = match far.len().saturating_sub(named.len()) {
+        0 => String::new(),
+        more => format!(" and {} more", count(more as u64)),
+    };
+    (!named.is_empty())
+        .then(|| format!("Steps to look at, far from the median: {}{more}.", named.join(", ")))
+}
+
+/// Which outliers no median rests on.
+fn left_out(report: &Report) -> Option<String> {
+    let outliers: Vec<&RunStep> = report.left_out().collect();
+    let [first, ..] = outliers.as_slice() else { return None };
+    if report.settings.exclude_outliers {
+        let names: Vec<String> = outliers.iter().map(|step| quoted(&step.name)).collect();
+        return Some(format!(
+            "{} left out of the medians because of --exclude-outliers: {}.",
+            are(outliers.len(), "outlier"),
+            listed(&names, OUTLIERS_NAMED)
+        ));
+    }
+    let took = first.values.f64(Metric::StepNs).map_or(String::new(), |v| format!(" ({})", ns(v)));
+    Some(format!(
+        "The first captured step, {}{took}, is an outlier and left out of the medians; --keep-first keeps it.",
+        quoted(&first.name)
+    ))
 }
 
 /// `1 step is`, `2 steps are`.

@@ -1,10 +1,12 @@
 //! From a finished report to what is printed of it: sentences, tables and pictures, still without a format.
 
 mod csv;
-mod figures;
+mod dependency;
+pub(in crate::render) mod figures;
 mod headline;
 mod inspector;
 pub(in crate::render) mod notes;
+mod npkit;
 pub(in crate::render) mod tables;
 mod transport;
 
@@ -71,8 +73,13 @@ fn document(report: &Report) -> Document {
         ("Ranks", vec![Some(Block::Table(tables::ranks(report, scale)))]),
         (headline::noun(report).heading, steps),
         ("Who waits for whom", waits),
+        ("Why a step takes as long as it does", dependency::blocks(report, scale)),
         ("Collectives", collectives),
         ("Transport", report.transport.iter().flat_map(transport::blocks).map(Some).collect()),
+        (
+            "Inside of the collectives",
+            report.npkit.iter().flat_map(npkit::blocks).map(Some).collect(),
+        ),
         ("Kernels", kernels),
         ("NCCL Inspector", report.inspector.iter().flat_map(inspector::blocks).map(Some).collect()),
         ("Capture", capture),
@@ -81,12 +88,14 @@ fn document(report: &Report) -> Document {
         title: report.name.clone(),
         facts: headline::facts(report),
         headline: headline::sentences(report),
+        picture: figures::first_look(report, scale),
         findings: notes::findings(&report.findings),
         sections: sections
             .into_iter()
             .filter_map(|(heading, blocks)| {
                 let filled = |block: &Block| !matches!(block, Block::Table(table) | Block::Details(table) if table.is_empty());
                 Section::new(heading, blocks.into_iter().flatten().filter(filled).collect())
+                    .map(|section| section.with_key(heading == "Ranks"))
             })
             .collect(),
         warnings: notes::warnings(&report.warnings),

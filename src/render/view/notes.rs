@@ -91,10 +91,11 @@ fn evidence(facts: &Evidence) -> String {
 
 /// A fact with its name. A unit that goes with the number is not in the name as well.
 fn named_fact(name: &str, fact: &Fact) -> String {
-    let (tail, each) = match fact.unit {
-        Unit::NsPerStep | Unit::CountPerStep => ("_per_step", " per step"),
-        Unit::OfStep => ("_of_step", " of the step"),
-        _ => ("", ""),
+    let (tails, each): (&[&str], &str) = match fact.unit {
+        Unit::NsPerStep | Unit::CountPerStep => (&["_per_step"], " per step"),
+        Unit::OfStep => (&["_of_step", "_fraction"], " of the step"),
+        Unit::OfComm => (&["_fraction"], " of communication"),
+        _ => (&[], ""),
     };
     let said = match fact.unit {
         Unit::Ns | Unit::NsPerStep => "ns",
@@ -102,7 +103,8 @@ fn named_fact(name: &str, fact: &Fact) -> String {
         Unit::Gbs => "gbs",
         _ => "",
     };
-    let words = words(name.strip_suffix(tail).unwrap_or(name), said);
+    let stem = tails.iter().find_map(|tail| name.strip_suffix(tail)).unwrap_or(name);
+    let words = words(stem, said);
     format!("{words} {}{each}", value_text(&fact.value, fact.unit))
 }
 
@@ -112,14 +114,27 @@ fn words(name: &str, unit: &str) -> String {
     let is_word = |part: &str| !part.contains(|c: char| c.is_ascii_uppercase());
     let mut before = "";
     for part in name.split('_').filter(|part| unit.is_empty() || *part != unit) {
+        if part == "copies" && out.ends_with(part) {
+            continue;
+        }
         if !out.is_empty() {
             out.push(if is_word(before) || is_word(part) { ' ' } else { '_' });
         }
-        out.push_str(part);
+        let long = SHORT.iter().find(|(short, _)| *short == part).map_or(part, |(_, long)| long);
+        out.push_str(long);
         before = part;
     }
     out
 }
+
+/// Words that names of fields shorten.
+const SHORT: [(&str, &str); 5] = [
+    ("comm", "communication"),
+    ("htod", "host-to-device copies"),
+    ("dtoh", "device-to-host copies"),
+    ("dtod", "device-to-device copies"),
+    ("ptop", "peer copies"),
+];
 
 fn value_text(value: &Value, unit: Unit) -> String {
     match value {
@@ -143,7 +158,7 @@ fn number_text(value: f64, unit: Unit) -> String {
         Unit::UnixUs => format!("{} UTC", format_time(value.round() as i64)),
         Unit::Bytes => units::bytes(value.max(0.0).round() as u64),
         Unit::Gbs => units::bandwidth(value),
-        Unit::Share | Unit::OfStep => units::percent(value),
+        Unit::Share | Unit::OfStep | Unit::OfComm => units::percent(value),
         Unit::Count | Unit::CountPerStep => count_text(value),
         Unit::Rank | Unit::Ranks | Unit::Number | Unit::Text => format!("{value}"),
     }
@@ -224,6 +239,18 @@ pub(super) fn method(report: &Report) -> Vec<String> {
             if settings.skip == 1 { "is" } else { "are" }
         ));
     }
+    if let Some(steps) = &settings.steps {
+        sentences.push(format!(
+            "Of the run's steps, counted from 0, only {} are reported on (--steps).",
+            units::rank_list(steps)
+        ));
+    }
+    if settings.exclude_outliers {
+        sentences.push(
+            "Outlier steps are marked and left out of every median and mean (--exclude-outliers)."
+                .to_owned(),
+        );
+    }
     if let Some(pattern) = &settings.comm_regex {
         sentences.push(format!("Kernels that match {pattern} count as communication too."));
     }
@@ -298,7 +325,14 @@ mod tests {
         let facts = [
             ("busbw_gbs", json!(27.1), Unit::Gbs, "busbw 27.1 GB/s"),
             ("bytes", json!(1_226_141_600_u64), Unit::Bytes, "bytes 1.23 GB"),
-            ("exposed_comm_fraction", json!(0.346), Unit::Share, "exposed comm fraction 34.6 %"),
+            (
+                "exposed_comm_fraction",
+                json!(0.346),
+                Unit::OfStep,
+                "exposed communication 34.6 % of the step",
+            ),
+            ("overlap_fraction", json!(0.5), Unit::OfComm, "overlap 50.0 % of communication"),
+            ("wait_fraction", json!(0.5), Unit::Share, "wait fraction 50.0 %"),
             ("last_count", json!(4), Unit::Count, "last count 4"),
             ("step_ns", json!(137_568_464), Unit::Ns, "step 137.6 ms"),
             ("transport", json!("SHM/direct/direct"), Unit::Text, "transport SHM/direct/direct"),
@@ -314,7 +348,12 @@ mod tests {
                 Unit::NsPerStep,
                 "others wait 4.52 ms per step",
             ),
-            ("comm_count_per_step", json!(2.5), Unit::CountPerStep, "comm count 2.5 per step"),
+            (
+                "comm_count_per_step",
+                json!(2.5),
+                Unit::CountPerStep,
+                "communication count 2.5 per step",
+            ),
             ("pid", json!(123_456), Unit::Number, "pid 123456"),
             ("ranks", json!([0, 1, 2, 5]), Unit::Ranks, "ranks 0-2, 5"),
             ("NCCL_P2P_DISABLE", json!("1"), Unit::Text, "NCCL_P2P_DISABLE 1"),

@@ -80,6 +80,7 @@ fn of_values(values: &Values) -> Row<'_> {
 /// `4 of 5`, sorted by the first.
 fn share_of(part: Option<u64>, whole: Option<u64>) -> Cell {
     match (part, whole) {
+        (_, Some(0)) => Cell::missing(),
         (Some(part), Some(whole)) => {
             Cell::number(format!("{} of {}", units::count(part), units::count(whole)), part as f64)
         }

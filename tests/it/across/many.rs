@@ -88,6 +88,7 @@ fn trace(rank: u32, payloads: bool) -> RankTrace {
         has_payloads: payloads,
         names: Arc::new(names),
         families: Arc::default(),
+        host: None,
     }
 }
 

@@ -209,7 +209,8 @@ fn nccl_ranges_are_no_steps() {
     let folder = crate::support::folder();
     let report = crate::support::report(&once.save(&folder));
     assert_eq!(report.settings.step_pattern, "whole");
-    let doubt = report.warnings.iter().find(|w| w.code == "steps-uncovered").expect("a doubt");
+    let doubt =
+        report.warnings.iter().find(|w| w.code.as_str() == "steps-uncovered").expect("a doubt");
     let said = format!("{} {}", doubt.message, doubt.hint.clone().unwrap_or_default());
     assert!(
         said.contains("--step '^phase$'") && !said.contains("Group") && !said.contains("AllReduce"),

@@ -106,8 +106,8 @@ fn files_are_written_in_the_format_of_their_ending() {
     assert!(read(&md).contains("| AllReduce |"));
     assert_eq!(read(&csv).lines().count(), 31);
     let html = read(&html);
-    // Timeline, scatter, histogram, boxes.
-    assert_eq!(html.matches("<svg").count(), 4);
+    // Beside the headline, timeline, scatter, histogram, boxes.
+    assert_eq!(html.matches("<svg").count(), 5);
     assert!(
         !html.contains("http://")
             || html.replace("http://www.w3.org", "").matches("http://").count() == 0

@@ -12,7 +12,7 @@ fn report(folder: &Path, args: &[&str]) -> Output {
     Command::cargo_bin("nsysnccl")
         .expect("is built")
         .current_dir(folder)
-        .arg("report")
+        .args(["report", "--full"])
         .args(args)
         .output()
         .expect("runs")

@@ -304,7 +304,8 @@ fn without_a_marker_nothing_is_called_an_iteration() {
     one.kernel(GEMM, stream(7), 1000..1400, MAIN.at(110));
     let report = build(&[one.save(folder.path(), "a.sqlite")]).expect("a report").report;
     assert_eq!(report.settings.step_pattern, "whole");
-    let doubt = report.warnings.iter().find(|w| w.code == "steps-uncovered").expect("a doubt");
+    let doubt =
+        report.warnings.iter().find(|w| w.code.as_str() == "steps-uncovered").expect("a doubt");
     assert!(doubt.message.contains("1 x 'load checkpoint' (100.0 %)"), "{}", doubt.message);
     assert!(doubt.hint.as_deref().is_some_and(|hint| hint.contains("--step '^load checkpoint$'")));
 }

@@ -61,6 +61,7 @@ fn read(path: &Path) -> NsysReport {
         &nsys::Options {
             step: Some(nsys::StepTexts { pattern: &step, by_hand: false }),
             classifier: &Classifier::default(),
+            replay: false,
         },
     )
     .expect("a report")

@@ -181,6 +181,13 @@ fn one_of_everything() -> Report {
     report.copy(Copy::DtoD, 64, stream(9), 30..40, main.at(6));
     report.memset(32, stream(7), 41..42, main.at(7));
     report.graph(stream(7), 50..60, main.at(8));
+    let stream_of = [("contextId", 1.into()), ("streamId", 9.into()), ("correlationId", 3.into())];
+    let process = [("globalPid", main.process().into())];
+    let event = [("eventId", 21.into()), ("eventSyncId", 34.into())];
+    let record = [&process[..], &stream_of, &event].concat();
+    report.row("CUPTI_ACTIVITY_KIND_CUDA_EVENT", &record);
+    let wait = [&record[..], &[("syncType", 2.into())]].concat();
+    report.row("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", &wait);
     report.range(main, "step 1", 100..200);
     report.registered_range(main, "step 2", 200..300);
     report.open_range(main, "never closed", 300);
@@ -207,7 +214,7 @@ fn one_of_everything() -> Report {
 
 /// What each query returns of it, columns separated by `|`, NULL as nothing. The process is 1 << 48 | 7 << 24, its thread + 70.
 const GOLDEN: &[(&str, &[&str])] = &[
-    ("read/kernels", &["10|20|0|1|7|1|281475094151168|1014|1007|"]),
+    ("read/kernels", &["10|20|0|1|7|1|281475094151168|1014|1007||0|0|0"]),
     ("read/copies", &["30|40|0|1|9|2|281475094151168|8|64|||"]),
     ("read/memsets", &["41|42|0|1|7|3|281475094151168|32|"]),
     ("read/graphs", &["50|60|0|1|7|4|281475094151168"]),
@@ -220,6 +227,17 @@ const GOLDEN: &[(&str, &[&str])] = &[
             "8|4|281475094151238",
         ],
     ),
+    (
+        "read/host_calls",
+        &[
+            "5|6|1|281475094151238|1000",
+            "6|7|2|281475094151238|1000",
+            "7|8|3|281475094151238|1000",
+            "8|9|4|281475094151238|1000",
+        ],
+    ),
+    ("read/event_records", &["281475094151168|1|9|3|21|34"]),
+    ("read/synchronizations", &["281475094151168|1|9|3|2|21|34"]),
     (
         "read/ranges",
         &[

@@ -7,7 +7,20 @@ use std::sync::OnceLock;
 const LISTED: &str = include_str!("../../data/schema_by_version.tsv");
 
 /// Tables that no listed export holds, from the published schema.
-const PUBLISHED: &[(&str, &str)] = &[("MPI_RANKS", "globalTid:INTEGER! rank:INTEGER!")];
+const PUBLISHED: &[(&str, &str)] = &[
+    ("MPI_RANKS", "globalTid:INTEGER! rank:INTEGER!"),
+    (
+        "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+        "deviceId:INTEGER! contextId:INTEGER! greenContextId:INTEGER streamId:INTEGER! correlationId:INTEGER \
+         globalPid:INTEGER eventId:INTEGER! eventSyncId:INTEGER",
+    ),
+    (
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+        "start:INTEGER! end:INTEGER! deviceId:INTEGER! contextId:INTEGER! greenContextId:INTEGER streamId:INTEGER! \
+         correlationId:INTEGER globalPid:INTEGER deprecatedSyncType:INTEGER syncType:INTEGER! eventId:INTEGER! \
+         eventSyncId:INTEGER",
+    ),
+];
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
