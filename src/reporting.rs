@@ -19,7 +19,8 @@ pub fn of(run: &Run) -> Report {
         .chain(report.npkit.iter().flat_map(Joined::findings))
         .collect();
     let findings = findings::weighed(found, &report);
-    Report { findings, ..report }
+    let unknown = findings::unknown(&report, &findings);
+    Report { findings, unknown, ..report }
 }
 
 fn transport_findings(facts: &Facts, report: &Report) -> Vec<Finding> {

@@ -5,18 +5,22 @@
 //! severity and units come from the table, and `docs/findings.md` is written from it. Adding a finding touches `table.rs` and the file that
 //! holds its rule.
 
+pub mod class;
 mod finding;
 mod rule;
 mod table;
+mod unknown;
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use class::Class;
 pub use finding::{Evidence, Fact, Finding};
-pub use rule::{Class, Confidence, Removal, Rule, Scenario};
+pub use rule::{Confidence, Removal, Rule, Scenario};
 pub use table::Id;
+pub use unknown::Unknown;
 
 /// How much a finding matters. Findings are printed in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -2,38 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A kind of evidence. A rule that needs one which is not there says nothing: what it would say is unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)]
-pub enum Class {
-    Trace,
-    OtherRanks,
-    Sizes,
-    Dependencies,
-    NcclLog,
-    Topology,
-    Npkit,
-    Counters,
-    Inspector,
-}
-
-impl Class {
-    /// In words.
-    pub fn label(self) -> &'static str {
-        match self {
-            Class::Trace => "trace",
-            Class::OtherRanks => "traces of several ranks",
-            Class::Sizes => "message sizes",
-            Class::Dependencies => "dependencies",
-            Class::NcclLog => "NCCL log",
-            Class::Topology => "topology",
-            Class::Npkit => "NPKit dumps",
-            Class::Counters => "GPU counters",
-            Class::Inspector => "Inspector logs",
-        }
-    }
-}
+use super::Class;
 
 /// How sure a rule is of what it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,13 +1,11 @@
 //! What is missing: the fact, which numbers it costs, and how to capture it. Pure: from what was found to what is said.
-//!
-//! Options of nsys are those of `nsys profile --help` and `nsys export --help` (2025.3); variables are those that NCCL and its Inspector
-//! read.
 
 use std::collections::BTreeSet;
 
 use super::numbers::{alone, has_log, sends_to_nobody, unconnected};
 use super::view::{Export, InspectorLog, Missing, NcclLogFile, Run, TopologyFile};
 use crate::Error;
+use crate::catalogue::class::{EXPORT, INSPECTOR, NCCL_LOG, PROFILE, TOPOLOGY};
 use crate::catalogue::{Id, Severity};
 use crate::compare::ROUGH_STEPS;
 use crate::ingest::nsys::file_name;
@@ -17,9 +15,6 @@ use crate::steps::StepSource;
 use crate::text::{capitalised, shorten};
 use crate::units::{count, rank_list};
 
-const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep";
-const INSPECTOR: &str = "NCCL_PROFILER_PLUGIN=/path/to/libnccl-profiler-inspector.so NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000 NCCL_INSPECTOR_DUMP_DIR=FOLDER (its parent has to exist), and give the folder to --inspector";
-const PROFILE: &str = "nsys profile --trace=cuda,nvtx --cuda-graph-trace=node";
 /// Findings, the most important; each run can have its own.
 const MOST: usize = 200;
 /// Versions that one sentence names.
@@ -435,12 +430,10 @@ fn no_nccl_log(facts: &Facts<'_>) -> Option<Missing> {
         &["transport"],
         "Which transport each pair of ranks uses, and the share of the link's peak, are not known.",
     );
-    let advice =
-        "Run with NCCL_DEBUG=INFO NCCL_DEBUG_FILE=nccl.%h.%p.log and give the files to --nccl-log.";
     if !talks || connections > 0 {
         None
     } else if facts.nccl_logs.is_empty() {
-        Some(missing(Id::NoNcclLog, "There is no NCCL log of these processes.", costs, advice))
+        Some(missing(Id::NoNcclLog, "There is no NCCL log of these processes.", costs, NCCL_LOG))
     } else {
         let advice = "Run with NCCL_DEBUG=INFO; where NCCL_DEBUG_SUBSYS is set, it needs INIT and P2P,SHM,NET. Connections are printed at their first use.";
         Some(missing(Id::NcclLogWithoutChannels, "The NCCL log names no channel.", costs, advice))
@@ -465,10 +458,7 @@ fn no_topology(facts: &Facts<'_>) -> Option<Missing> {
         return None;
     }
     let (title, advice) = match facts.topologies {
-        0 => (
-            "There is no topology of the machine.",
-            "On the machine: nvidia-smi topo -m > topo.txt; give the file to --topo.",
-        ),
+        0 => ("There is no topology of the machine.", TOPOLOGY),
         _ => (
             "Which of several topologies is that of the machine is not clear.",
             "Give it to --topo, or put it into the folder of the exports.",

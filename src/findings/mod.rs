@@ -5,9 +5,14 @@ mod copies;
 mod gain;
 mod shared_gpu;
 mod straggler;
+mod unknown;
 mod words;
 
+#[cfg(test)]
+mod tests;
+
 use self::straggler::Cause;
+pub use self::unknown::unknown;
 use self::words::{percent, period};
 use crate::catalogue::{Finding, Id, Severity};
 use crate::model::Metric;

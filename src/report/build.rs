@@ -58,6 +58,7 @@ pub fn numbers(run: &Run) -> Report {
         transport: facts.as_ref().map(|facts| transport(facts, run)),
         npkit: run.npkit.as_ref().map(|dump| join::join(&comm_kernels(run), dump)),
         findings: Vec::new(),
+        unknown: Vec::new(),
         strips: strips(run),
     }
 }

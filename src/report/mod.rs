@@ -9,7 +9,7 @@ pub mod saved;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::Finding;
+use crate::catalogue::{Finding, Unknown};
 use crate::model::metric::Summary;
 use crate::steps::{StepSource, WindowKind};
 use crate::warning::Warning;
@@ -71,6 +71,9 @@ pub struct Report {
     pub npkit: Option<Joined>,
     /// Explanations with evidence, the most important first.
     pub findings: Vec<Finding>,
+    /// What cannot be told, since a kind of evidence is missing.
+    #[serde(default)]
+    pub unknown: Vec<Unknown>,
     /// What the reader has to know about the numbers.
     pub warnings: Vec<Warning>,
     /// One median step as it ran, for pictures: of many ranks some.

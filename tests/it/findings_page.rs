@@ -22,7 +22,8 @@ A severity by cost is high from 10 % of the step on, medium from 2 % on, else in
 scenario removes the cause, `gain_ns` is what that scenario predicts, and severity goes by it instead.
 
 A rule needs all of the evidence that its entry names. Its confidence is *measured* (the sentence is what was measured), *derived* (it follows
-from what was measured, by the rule of the trigger) or a *guess* (something else can look the same).
+from what was measured, by the rule of the trigger) or a *guess* (something else can look the same). Where evidence is missing, a report
+lists it under `unknown` with the rules that need it, what it would tell, and how it is captured.
 ";
 
 fn command(command: Command) -> &'static str {

@@ -82,6 +82,7 @@ fn document(report: &Report) -> Document {
         ),
         ("Kernels", kernels),
         ("NCCL Inspector", report.inspector.iter().flat_map(inspector::blocks).map(Some).collect()),
+        ("What is not known", vec![notes::unknown(&report.unknown)]),
         ("Capture", capture),
     ];
     Document {

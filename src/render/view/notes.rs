@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::headline::noun;
-use crate::catalogue::{Evidence, Fact, Finding, Id, Severity, Unit};
+use crate::catalogue::{Evidence, Fact, Finding, Id, Severity, Unit, Unknown};
 use crate::inspect::format_time;
 use crate::model::Metric;
-use crate::render::document::{Level, Note};
+use crate::render::document::{Block, Entry, Level, Note};
+use crate::render::table::Tone;
 use crate::render::units;
 use crate::report::Report;
 use crate::steps::{StepSource, WindowKind};
@@ -186,6 +187,16 @@ fn list_text(values: &[Value], unit: Unit) -> String {
             units::listed(&texts, LISTED)
         }
     }
+}
+
+/// One line for each kind of evidence that is missing.
+pub(super) fn unknown(list: &[Unknown]) -> Option<Block> {
+    let entry = |unknown: &Unknown| Entry {
+        name: format!("{}, missing", unknown.class.label()),
+        text: format!("would tell {}. {}", unknown.answers, unknown.capture),
+        tone: Tone::Neutral,
+    };
+    (!list.is_empty()).then(|| Block::Entries(list.iter().map(entry).collect()))
 }
 
 /// Why collectives have no bandwidth, if none has one.
