@@ -19,43 +19,14 @@ const NAMED: usize = 2;
 /// A ratio in this range counts as unchanged.
 const UNCHANGED: std::ops::RangeInclusive<f64> = 0.9..=1.1;
 
+/// The optimizer runs once however many passes there are, so two passes are less than twice the work.
+const MORE_WORK: f64 = 1.2;
+
 /// A variant with what its reports say about kernels.
 #[derive(Clone, Copy)]
 pub(super) struct Facts<'a> {
     pub variant: &'a Variant,
     pub report: &'a Report,
-}
-
-/// One thing that an option should do.
-struct Check {
-    expected: String,
-    observed: String,
-    /// The same of the variant that lacks the option.
-    without: String,
-    holds: Option<bool>,
-}
-
-impl Check {
-    /// A check of what `observe` says of the variant, beside what it says of the reference.
-    fn new(
-        expected: impl Into<String>,
-        reference: &Reference,
-        variant: &Facts,
-        observe: impl Fn(&Facts) -> String,
-        holds: Option<bool>,
-    ) -> Self {
-        Self {
-            expected: expected.into(),
-            observed: observe(variant),
-            without: observe(&reference.facts),
-            holds,
-        }
-    }
-
-    /// A check of what ranks exchange, of which one rank alone shows nothing.
-    fn between_ranks(self, variant: &Facts) -> Self {
-        Self { holds: self.holds.filter(|_| !variant.is_alone()), ..self }
-    }
 }
 
 impl Facts<'_> {
@@ -79,7 +50,7 @@ impl Facts<'_> {
     }
 
     /// Calls a step of one rank of each collective, by what the kernels are called.
-    fn collective_calls(&self) -> Vec<(&'static str, f64)> {
+    fn collective_calls(&self) -> Vec<(CommOp, f64)> {
         let rank_steps = comparability::rank_steps(self.report);
         [CommOp::AllReduce, CommOp::AllGather, CommOp::ReduceScatter]
             .into_iter()
@@ -92,7 +63,7 @@ impl Facts<'_> {
                     .filter(|k| k.name.contains(op.label()))
                     .map(|k| k.count)
                     .sum();
-                (op.label(), calls as f64 / rank_steps)
+                (op, calls as f64 / rank_steps)
             })
             .collect()
     }
@@ -123,8 +94,34 @@ impl Facts<'_> {
         format!("{} DtoD copies of {bytes}", number(self.median(Metric::DtodCount)))
     }
 
-    fn time(&self, metric: Metric) -> String {
-        self.median(metric).map_or_else(|| units::MISSING.to_owned(), |ns| units::time(ns as i64))
+    /// `compute 81.7 ms`.
+    fn compute(&self) -> String {
+        let time = self
+            .median(Metric::ComputeNs)
+            .map_or_else(|| units::MISSING.to_owned(), |ns| units::time(ns as i64));
+        format!("compute {time}")
+    }
+
+    /// Calls of compute kernels in a step of one rank; `None` if there are none.
+    fn compute_calls(&self) -> Option<f64> {
+        let kernels = comparability::compute_kernels(self.report);
+        Some(kernels.values().map(|(calls, _)| calls).sum()).filter(|&calls| calls > 0.0)
+    }
+
+    /// `3 a step, one to 120 compute kernels`.
+    fn work_for_each_collective(&self) -> String {
+        let count = self.mean(Metric::CommCount);
+        let share = |amount: Option<f64>| {
+            amount.zip(count.filter(|&n| n > 0.0)).map(|(amount, n)| amount / n)
+        };
+        let work = match (share(self.compute_calls()), share(self.mean(Metric::ComputeNs))) {
+            (Some(kernels), _) => {
+                format!(", one to {} compute kernels", units::count(kernels.round() as u64))
+            }
+            (_, Some(ns)) => format!(", one to {} of compute", units::time(ns as i64)),
+            _ => String::new(),
+        };
+        format!("{} a step{work}", number(count))
     }
 }
 
@@ -205,18 +202,9 @@ pub(super) fn expectations(baseline: &Facts, all: &[Facts]) -> Vec<Expectation> 
             let Some(reference) = reference(changed.option, variant, baseline, all) else {
                 continue;
             };
-            list.extend(checks(changed.option, &reference, variant).into_iter().map(|check| {
-                Expectation {
-                    variant: variant.variant.name.clone(),
-                    option: changed.option,
-                    source: changed.source.clone(),
-                    compared_with: reference.facts.variant.name.clone(),
-                    expected: check.expected,
-                    observed: check.observed,
-                    observed_without: check.without,
-                    holds: check.holds,
-                }
-            }));
+            let pair = Pair { option: changed.option, reference: &reference, variant };
+            let own = CHECKS.iter().filter(|check| check.option.same_kind(changed.option));
+            list.extend(own.map(|check| check.of(&pair, &changed.source)));
         }
     }
     list
@@ -260,57 +248,289 @@ fn reference<'a>(
         .map(|facts| Reference::new(option, facts, variant))
 }
 
-fn checks(option: TrainingOption, reference: &Reference, variant: &Facts) -> Vec<Check> {
-    match option {
-        TrainingOption::StaticGraph => vec![little_changes(reference, variant)],
-        TrainingOption::GradientAsBucketView => vec![bucket_copies_vanish(reference, variant)],
-        TrainingOption::Bf16Hook => vec![
-            traffic_halves(reference, variant).between_ranks(variant),
-            conversions_appear(reference, variant),
-        ],
-        TrainingOption::PowerSgd => vec![
-            traffic_shrinks(reference, variant).between_ranks(variant),
-            compute_grows(reference, variant),
-        ],
-        TrainingOption::BucketCap(mib) => {
-            vec![
-                buckets_fit(mib, reference, variant).between_ranks(variant),
-                overlap_rises(reference, variant).between_ranks(variant),
-            ]
-        }
-        TrainingOption::DdpOneGpu => vec![copies_without_communication(reference, variant)],
-        TrainingOption::GradientAccumulation => {
-            vec![fewer_collectives(reference, variant).between_ranks(variant)]
-        }
-        TrainingOption::Fsdp => {
-            vec![sharded_collectives(reference, variant).between_ranks(variant)]
-        }
-        TrainingOption::P2pOff => {
-            vec![same_traffic_slower(reference, variant).between_ranks(variant)]
+/// A variant beside what lacks one of its options.
+struct Pair<'p, 'a> {
+    option: TrainingOption,
+    reference: &'p Reference<'a>,
+    variant: &'p Facts<'a>,
+}
+
+impl Pair<'_, '_> {
+    /// A number of the reference, then the same of the variant.
+    fn both(&self, number: impl Fn(&Facts) -> Option<f64>) -> Option<(f64, f64)> {
+        Some((number(&self.reference.facts)?, number(self.variant)?))
+    }
+
+    fn medians(&self, metric: Metric) -> Option<(f64, f64)> {
+        self.both(|facts| facts.median(metric))
+    }
+
+    fn is_equal(&self, metric: Metric) -> Option<bool> {
+        self.medians(metric).map(|(before, after)| before == after)
+    }
+}
+
+/// One thing that an option should do.
+struct Check {
+    option: TrainingOption,
+    /// What it should do, as a clause.
+    expected: fn(&Pair) -> String,
+    /// What of a variant shows it.
+    observe: fn(&Facts) -> String,
+    /// What is said of the variant alone, after what shows it.
+    remark: fn(&Pair) -> String,
+    /// Whether the data shows it; `None` if it cannot tell.
+    holds: fn(&Pair) -> Option<bool>,
+    /// Options in which the two may differ, too; `None` if any may, or `holds` looks itself.
+    harmless: Option<&'static [TrainingOption]>,
+    /// True if it is about what ranks exchange, of which one rank alone shows nothing.
+    between_ranks: bool,
+}
+
+const NO_REMARK: fn(&Pair) -> String = |_| String::new();
+
+/// What every option should do.
+const CHECKS: &[Check] = &[
+    Check {
+        option: TrainingOption::StaticGraph,
+        expected: |_| "as many collectives and copies".to_owned(),
+        observe: |facts| format!("{}, {}", facts.traffic(), facts.copies()),
+        remark: NO_REMARK,
+        holds: |pair| {
+            Some(
+                pair.is_equal(Metric::CommCount)?
+                    && pair.is_equal(Metric::DtodCount)?
+                    && pair.is_equal(Metric::DtodBytes)?,
+            )
+        },
+        harmless: Some(&[TrainingOption::P2pOff]),
+        between_ranks: false,
+    },
+    Check {
+        option: TrainingOption::GradientAsBucketView,
+        expected: |pair| {
+            let bytes = gradient_bytes(pair).map_or_else(String::new, |bytes| {
+                format!(", {}", units::bytes(bytes.unsigned_abs()))
+            });
+            format!("the DtoD copies of the buckets vanish{bytes}")
+        },
+        observe: |facts| facts.copies(),
+        remark: NO_REMARK,
+        holds: |pair| {
+            let bytes = pair.medians(Metric::DtodBytes)?;
+            let counts = pair.medians(Metric::DtodCount)?;
+            let enough = match gradient_bytes(pair) {
+                Some(gradients) => bytes.0 - bytes.1 >= 0.9 * gradients as f64,
+                None => bytes.1 < 0.9 * bytes.0,
+            };
+            Some(enough && counts.1 < counts.0)
+        },
+        harmless: Some(KEEPS_COPIES),
+        between_ranks: false,
+    },
+    Check {
+        option: TrainingOption::Bf16Hook,
+        expected: |_| "half the bytes, or half the time".to_owned(),
+        observe: |facts| facts.traffic(),
+        remark: NO_REMARK,
+        holds: |pair| traffic_ratio(pair.reference, pair.variant).map(|r| HALF.contains(&r)),
+        harmless: None,
+        between_ranks: true,
+    },
+    Check {
+        option: TrainingOption::Bf16Hook,
+        expected: |_| "more kernels: gradients are converted".to_owned(),
+        observe: |facts| facts.compute(),
+        remark: more_calls,
+        holds: |pair| {
+            (!pair.variant.report.kernels.all_compute.is_empty())
+                .then(|| !added_kernels(&pair.reference.facts, pair.variant).is_empty())
+        },
+        harmless: Some(KEEPS_KERNELS),
+        between_ranks: false,
+    },
+    Check {
+        option: TrainingOption::PowerSgd,
+        expected: |_| "a few small collectives instead of the whole gradients".to_owned(),
+        observe: |facts| facts.traffic(),
+        remark: NO_REMARK,
+        holds: |pair| traffic_ratio(pair.reference, pair.variant).map(|r| r < *HALF.start()),
+        harmless: None,
+        between_ranks: true,
+    },
+    Check {
+        option: TrainingOption::PowerSgd,
+        expected: |_| "more compute: gradients are factorised".to_owned(),
+        observe: |facts| facts.compute(),
+        remark: more_calls,
+        holds: |pair| {
+            let (before, after) = pair.medians(Metric::ComputeNs).filter(|ns| ns.0 > 0.0)?;
+            Some(after / before > 1.01)
+        },
+        harmless: Some(KEEPS_TIMES),
+        between_ranks: false,
+    },
+    Check {
+        option: TrainingOption::BucketCap(0),
+        expected: |pair| match (most_buckets(pair), pair.option) {
+            (Some((bytes, most)), TrainingOption::BucketCap(mib)) => format!(
+                "up to about {most:.0} AllReduce: {} in buckets of {mib} MiB",
+                units::bytes(bytes.unsigned_abs())
+            ),
+            (None, TrainingOption::BucketCap(mib)) => {
+                format!("another number of AllReduce: gradients / {mib} MiB")
+            }
+            _ => "another number of AllReduce".to_owned(),
+        },
+        observe: |facts| number(facts.median(Metric::CommCount)),
+        remark: NO_REMARK,
+        holds: |pair| match most_buckets(pair) {
+            Some((_, most)) => {
+                let n = pair.variant.median(Metric::CommCount)?;
+                Some(n >= (0.5 * most).floor().max(1.0) && n <= most + 2.0)
+            }
+            None => {
+                let another = || pair.is_equal(Metric::CommCount).map(|equal| !equal);
+                pair.reference.if_comparable(KEEPS_CALLS, another)
+            }
+        },
+        harmless: None,
+        between_ranks: true,
+    },
+    Check {
+        option: TrainingOption::BucketCap(0),
+        expected: |_| "more overlap, if there are more buckets".to_owned(),
+        observe: |facts| {
+            let share = facts
+                .median(Metric::OverlapFraction)
+                .map_or_else(|| units::MISSING.to_owned(), units::percent);
+            format!("overlap {share}")
+        },
+        remark: NO_REMARK,
+        holds: |pair| {
+            pair.medians(Metric::CommCount).filter(|(before, after)| before < after)?;
+            pair.medians(Metric::OverlapFraction).map(|(before, after)| after > before + 0.05)
+        },
+        harmless: Some(KEEPS_CALLS),
+        between_ranks: true,
+    },
+    Check {
+        option: TrainingOption::DdpOneGpu,
+        expected: |_| "copies to the buckets, nothing sent".to_owned(),
+        observe: |facts| format!("{}, {}", facts.copies(), facts.traffic()),
+        remark: NO_REMARK,
+        holds: |pair| {
+            let (others, own) = pair.medians(Metric::CommCount)?;
+            let more = others > 0.0 || {
+                let (before, after) = pair.medians(Metric::DtodBytes)?;
+                after > before
+            };
+            Some(own == 0.0 && more && pair.variant.median(Metric::DtodCount)? > 0.0)
+        },
+        // Buckets that are views need no copies, so only what has the same other options shows anything; sizes are mostly tried with views.
+        harmless: Some(&[
+            TrainingOption::P2pOff,
+            TrainingOption::StaticGraph,
+            TrainingOption::Bf16Hook,
+        ]),
+        between_ranks: false,
+    },
+    // A step range may hold one backward pass, of which only some send, or all that belong to one synchronisation: either way there is
+    // more compute for each collective.
+    Check {
+        option: TrainingOption::GradientAccumulation,
+        expected: |_| "fewer collectives for the same work".to_owned(),
+        observe: |facts| facts.work_for_each_collective(),
+        remark: NO_REMARK,
+        holds: |pair| {
+            let growth = |work: fn(&Facts) -> Option<f64>| {
+                let each = |facts: &Facts| Some(work(facts)? / facts.mean(Metric::CommCount)?);
+                let (before, after) = pair.both(each)?;
+                (before.is_finite() && before > 0.0).then(|| after / before)
+            };
+            let growth = growth(|facts| facts.compute_calls())
+                .or_else(|| growth(|facts| facts.mean(Metric::ComputeNs)));
+            growth.map(|growth| growth > MORE_WORK)
+        },
+        harmless: Some(KEEPS_CALLS),
+        between_ranks: true,
+    },
+    Check {
+        option: TrainingOption::Fsdp,
+        expected: |_| "AllGather and ReduceScatter instead of AllReduce".to_owned(),
+        observe: |facts| {
+            let calls: Vec<String> = facts
+                .collective_calls()
+                .iter()
+                .filter(|(_, n)| *n > 0.0)
+                .map(|(op, n)| format!("{} {}", number(Some(*n)), op.label()))
+                .collect();
+            if calls.is_empty() { "none of them".to_owned() } else { calls.join(", ") }
+        },
+        remark: NO_REMARK,
+        holds: |pair| {
+            let calls = pair.variant.collective_calls();
+            let of = |op| calls.iter().find(|(other, _)| *other == op).map_or(0.0, |(_, n)| *n);
+            let (gather, scatter) = (of(CommOp::AllGather), of(CommOp::ReduceScatter));
+            Some(gather > 0.0 && scatter > 0.0 && gather + scatter > of(CommOp::AllReduce))
+        },
+        harmless: None,
+        between_ranks: true,
+    },
+    Check {
+        option: TrainingOption::P2pOff,
+        expected: |_| "the same collectives take longer: through host memory".to_owned(),
+        observe: |facts| facts.traffic(),
+        remark: NO_REMARK,
+        holds: |pair| {
+            let same = pair.is_equal(Metric::CommCount)?;
+            let (before, after) = pair.both(|f| Some(f.variant.comm_transfer_ns? as f64))?;
+            same.then_some(after > UNCHANGED.end() * before)
+        },
+        harmless: Some(KEEPS_TIMES),
+        between_ranks: true,
+    },
+];
+
+impl Check {
+    /// What it says of a variant.
+    fn of(&self, pair: &Pair, source: &str) -> Expectation {
+        let holds = match self.harmless {
+            Some(harmless) => pair.reference.if_comparable(harmless, || (self.holds)(pair)),
+            None => (self.holds)(pair),
+        };
+        let facts = &pair.reference.facts;
+        Expectation {
+            variant: pair.variant.variant.name.clone(),
+            option: pair.option,
+            source: source.to_owned(),
+            compared_with: facts.variant.name.clone(),
+            expected: (self.expected)(pair),
+            observed: format!("{}{}", (self.observe)(pair.variant), (self.remark)(pair)),
+            observed_without: (self.observe)(facts),
+            holds: holds.filter(|_| !(self.between_ranks && pair.variant.is_alone())),
         }
     }
 }
 
-fn little_changes(reference: &Reference, variant: &Facts) -> Check {
-    let equal = |metric| Some(reference.facts.median(metric)? == variant.median(metric)?);
-    let all_equal = || {
-        Some(equal(Metric::CommCount)? && equal(Metric::DtodCount)? && equal(Metric::DtodBytes)?)
-    };
-    let observe = |facts: &Facts| format!("{}, {}", facts.traffic(), facts.copies());
-    let holds = reference.if_comparable(&[TrainingOption::P2pOff], all_equal);
-    Check::new("as many collectives and copies", reference, variant, observe, holds)
-}
-
 /// The gradients of a step in bytes: what all-reduces carry where no hook compresses them.
-fn gradient_bytes(reference: &Reference, variant: &Facts) -> Option<i64> {
+fn gradient_bytes(pair: &Pair) -> Option<i64> {
     let whole = |facts: &&Facts| !facts.has(is_hook);
     let hooks_aside = [KEEPS_BYTES, &[TrainingOption::Bf16Hook, TrainingOption::PowerSgd]].concat();
-    let other = Some(&reference.facts).filter(|_| reference.comparable(&hooks_aside));
-    [other, Some(variant)]
+    let other = Some(&pair.reference.facts).filter(|_| pair.reference.comparable(&hooks_aside));
+    [other, Some(pair.variant)]
         .into_iter()
         .flatten()
         .filter(whole)
         .find_map(|facts| facts.variant.comm_bytes_per_step.filter(|&bytes| bytes > 0))
+}
+
+/// The gradients in bytes, and how many buckets they fill. DDP closes a bucket when it reaches the cap, so a bucket is rarely smaller and
+/// can be larger by its last gradient.
+fn most_buckets(pair: &Pair) -> Option<(i64, f64)> {
+    let TrainingOption::BucketCap(mib) = pair.option else { return None };
+    let bytes = gradient_bytes(pair)?;
+    Some((bytes, (bytes as f64 / (f64::from(mib) * f64::from(1 << 20))).ceil()))
 }
 
 fn is_p2p_off(option: TrainingOption) -> bool {
@@ -319,34 +539,6 @@ fn is_p2p_off(option: TrainingOption) -> bool {
 
 fn is_hook(option: TrainingOption) -> bool {
     matches!(option, TrainingOption::Bf16Hook | TrainingOption::PowerSgd)
-}
-
-fn bucket_copies_vanish(reference: &Reference, variant: &Facts) -> Check {
-    let gradients = gradient_bytes(reference, variant);
-    let vanish = || {
-        let bytes =
-            (reference.facts.median(Metric::DtodBytes)?, variant.median(Metric::DtodBytes)?);
-        let counts =
-            (reference.facts.median(Metric::DtodCount)?, variant.median(Metric::DtodCount)?);
-        let enough = match gradients {
-            Some(gradients) => bytes.0 - bytes.1 >= 0.9 * gradients as f64,
-            None => bytes.1 < 0.9 * bytes.0,
-        };
-        Some(enough && counts.1 < counts.0)
-    };
-    let expected = match gradients {
-        Some(bytes) => {
-            format!("the DtoD copies of the buckets vanish, {}", units::bytes(bytes.unsigned_abs()))
-        }
-        None => "the DtoD copies of the buckets vanish".to_owned(),
-    };
-    Check::new(
-        expected,
-        reference,
-        variant,
-        |facts| facts.copies(),
-        reference.if_comparable(KEEPS_COPIES, vanish),
-    )
 }
 
 /// Variant / reference of the bytes of a step if both are known, else of the communication time without waiting.
@@ -358,17 +550,6 @@ fn traffic_ratio(reference: &Reference, variant: &Facts) -> Option<f64> {
     };
     ratio(KEEPS_BYTES, |v| v.comm_bytes_per_step)
         .or_else(|| ratio(KEEPS_TIMES, |v| v.comm_transfer_ns))
-}
-
-fn traffic_halves(reference: &Reference, variant: &Facts) -> Check {
-    let holds = traffic_ratio(reference, variant).map(|ratio| HALF.contains(&ratio));
-    Check::new(
-        "half the bytes, or half the time",
-        reference,
-        variant,
-        |facts| facts.traffic(),
-        holds,
-    )
 }
 
 /// Kernels that run more often than in the reference, those with most time first.
@@ -393,228 +574,20 @@ fn added_kernels(reference: &Facts, variant: &Facts) -> Vec<String> {
     added.into_iter().map(|(_, text)| text).collect()
 }
 
-/// A check of compute time that names the kernels which the variant runs more often.
-fn compute_check(
-    expected: &str,
-    reference: &Reference,
-    variant: &Facts,
-    holds: Option<bool>,
-) -> Check {
-    let added = added_kernels(&reference.facts, variant);
-    let kernels = match added.as_slice() {
-        _ if !reference.comparable(KEEPS_KERNELS)
-            || variant.report.kernels.all_compute.is_empty() =>
-        {
-            String::new()
-        }
+/// The kernels that the variant runs more often, where nothing else that the two differ in brings some.
+fn more_calls(pair: &Pair) -> String {
+    if !pair.reference.comparable(KEEPS_KERNELS)
+        || pair.variant.report.kernels.all_compute.is_empty()
+    {
+        return String::new();
+    }
+    match added_kernels(&pair.reference.facts, pair.variant).as_slice() {
         [] => "; no kernel runs more often".to_owned(),
         [one] => format!("; more calls of {one}"),
         [first, rest @ ..] => {
             format!("; more calls of {first} and {}", units::plural(rest.len(), "other kernel"))
         }
-    };
-    let observe = |facts: &Facts| format!("compute {}", facts.time(Metric::ComputeNs));
-    let check = Check::new(expected, reference, variant, observe, holds);
-    Check { observed: format!("{}{kernels}", check.observed), ..check }
-}
-
-fn conversions_appear(reference: &Reference, variant: &Facts) -> Check {
-    let appear = || {
-        (!variant.report.kernels.all_compute.is_empty())
-            .then(|| !added_kernels(&reference.facts, variant).is_empty())
-    };
-    compute_check(
-        "more kernels: gradients are converted",
-        reference,
-        variant,
-        reference.if_comparable(KEEPS_KERNELS, appear),
-    )
-}
-
-fn traffic_shrinks(reference: &Reference, variant: &Facts) -> Check {
-    let holds = traffic_ratio(reference, variant).map(|ratio| ratio < *HALF.start());
-    Check::new(
-        "a few small collectives instead of the whole gradients",
-        reference,
-        variant,
-        |facts| facts.traffic(),
-        holds,
-    )
-}
-
-fn compute_grows(reference: &Reference, variant: &Facts) -> Check {
-    let before = reference.facts.median(Metric::ComputeNs).filter(|&ns| ns > 0.0);
-    let grows = || Some(variant.median(Metric::ComputeNs)? / before? > 1.01);
-    compute_check(
-        "more compute: gradients are factorised",
-        reference,
-        variant,
-        reference.if_comparable(KEEPS_TIMES, grows),
-    )
-}
-
-/// DDP closes a bucket when it reaches the cap, so a bucket is rarely smaller and can be larger by its last gradient.
-fn buckets_fit(mib: u32, reference: &Reference, variant: &Facts) -> Check {
-    let cap = f64::from(mib) * f64::from(1 << 20);
-    let (before, after) =
-        (reference.facts.median(Metric::CommCount), variant.median(Metric::CommCount));
-    let observe = |facts: &Facts| number(facts.median(Metric::CommCount));
-    let (expected, holds) = match gradient_bytes(reference, variant) {
-        Some(bytes) => {
-            let most = (bytes as f64 / cap).ceil();
-            let expected = format!(
-                "up to about {most:.0} AllReduce: {} in buckets of {mib} MiB",
-                units::bytes(bytes.unsigned_abs())
-            );
-            (expected, after.map(|n| n >= (0.5 * most).floor().max(1.0) && n <= most + 2.0))
-        }
-        None => {
-            let another = || before.zip(after).map(|(before, after)| before != after);
-            (
-                format!("another number of AllReduce: gradients / {mib} MiB"),
-                reference.if_comparable(KEEPS_CALLS, another),
-            )
-        }
-    };
-    Check::new(expected, reference, variant, observe, holds)
-}
-
-fn overlap_rises(reference: &Reference, variant: &Facts) -> Check {
-    let before = reference.facts.median(Metric::OverlapFraction);
-    let rises = || {
-        let more_buckets =
-            reference.facts.median(Metric::CommCount)? < variant.median(Metric::CommCount)?;
-        before
-            .zip(variant.median(Metric::OverlapFraction))
-            .filter(|_| more_buckets)
-            .map(|(before, after)| after > before + 0.05)
-    };
-    let observe = |facts: &Facts| {
-        let share = facts
-            .median(Metric::OverlapFraction)
-            .map_or_else(|| units::MISSING.to_owned(), units::percent);
-        format!("overlap {share}")
-    };
-    Check::new(
-        "more overlap, if there are more buckets",
-        reference,
-        variant,
-        observe,
-        reference.if_comparable(KEEPS_CALLS, rises),
-    )
-}
-
-fn copies_without_communication(reference: &Reference, variant: &Facts) -> Check {
-    let copies = || {
-        let without = variant.median(Metric::CommCount)? == 0.0;
-        let others = reference.facts.median(Metric::CommCount)? > 0.0;
-        let more = others
-            || variant.median(Metric::DtodBytes)? > reference.facts.median(Metric::DtodBytes)?;
-        Some(without && more && variant.median(Metric::DtodCount)? > 0.0)
-    };
-    // Buckets that are views need no copies, so only what has the same other options shows anything; sizes are mostly tried with views.
-    let holds = reference.if_comparable(
-        &[TrainingOption::P2pOff, TrainingOption::StaticGraph, TrainingOption::Bf16Hook],
-        copies,
-    );
-    Check::new(
-        "copies to the buckets, nothing sent",
-        reference,
-        variant,
-        |facts| format!("{}, {}", facts.copies(), facts.traffic()),
-        holds,
-    )
-}
-
-/// A step range may hold one backward pass, of which only some send, or all that belong to one synchronisation: either way there is more
-/// compute for each collective.
-fn fewer_collectives(reference: &Reference, variant: &Facts) -> Check {
-    // The optimizer runs once however many passes there are, so two passes are less than twice the work.
-    const MORE_WORK: f64 = 1.2;
-    let kernels = |facts: &Facts| {
-        comparability::compute_kernels(facts.report).values().map(|(calls, _)| calls).sum::<f64>()
-    };
-    let work = |facts: &Facts| Some(kernels(facts)).filter(|&calls| calls > 0.0);
-    let time = |facts: &Facts| facts.mean(Metric::ComputeNs);
-    let growth = |work: &dyn Fn(&Facts) -> Option<f64>| {
-        let each = |facts: &Facts| Some(work(facts)? / facts.mean(Metric::CommCount)?);
-        Some(
-            each(variant)?
-                / each(&reference.facts).filter(|each| each.is_finite() && *each > 0.0)?,
-        )
-    };
-    let grows = || growth(&work).or_else(|| growth(&time)).map(|growth| growth > MORE_WORK);
-    let observe = |facts: &Facts| {
-        let count = facts.mean(Metric::CommCount);
-        let share = |amount: Option<f64>| {
-            amount.zip(count.filter(|&n| n > 0.0)).map(|(amount, n)| amount / n)
-        };
-        match (share(work(facts)), share(time(facts))) {
-            (Some(kernels), _) => format!(
-                "{} a step, one to {} compute kernels",
-                number(count),
-                units::count(kernels.round() as u64)
-            ),
-            (_, Some(ns)) => {
-                format!("{} a step, one to {} of compute", number(count), units::time(ns as i64))
-            }
-            _ => format!("{} a step", number(count)),
-        }
-    };
-    Check::new(
-        "fewer collectives for the same work",
-        reference,
-        variant,
-        observe,
-        reference.if_comparable(KEEPS_CALLS, grows),
-    )
-}
-
-fn sharded_collectives(reference: &Reference, variant: &Facts) -> Check {
-    let of = |op: CommOp| {
-        variant
-            .collective_calls()
-            .into_iter()
-            .find(|(name, _)| *name == op.label())
-            .map_or(0.0, |(_, calls)| calls)
-    };
-    let (reduce, gather, scatter) =
-        (of(CommOp::AllReduce), of(CommOp::AllGather), of(CommOp::ReduceScatter));
-    let observe = |facts: &Facts| {
-        let calls: Vec<String> = facts
-            .collective_calls()
-            .iter()
-            .filter(|(_, n)| *n > 0.0)
-            .map(|(name, n)| format!("{} {name}", number(Some(*n))))
-            .collect();
-        if calls.is_empty() { "none of them".to_owned() } else { calls.join(", ") }
-    };
-    let holds = gather > 0.0 && scatter > 0.0 && gather + scatter > reduce;
-    Check::new(
-        "AllGather and ReduceScatter instead of AllReduce",
-        reference,
-        variant,
-        observe,
-        Some(holds),
-    )
-}
-
-fn same_traffic_slower(reference: &Reference, variant: &Facts) -> Check {
-    let slower = || {
-        let same =
-            reference.facts.median(Metric::CommCount)? == variant.median(Metric::CommCount)?;
-        let slower = variant.variant.comm_transfer_ns? as f64
-            > UNCHANGED.end() * reference.facts.variant.comm_transfer_ns? as f64;
-        same.then_some(slower)
-    };
-    let expected = "the same collectives take longer: through host memory";
-    Check::new(
-        expected,
-        reference,
-        variant,
-        |facts| facts.traffic(),
-        reference.if_comparable(KEEPS_TIMES, slower),
-    )
+    }
 }
 
 /// A count, which is whole except where ranks differ.
