@@ -123,7 +123,7 @@ catalogue! {
         "Ranks leave a collective that lets all go together 200 µs and 10 % of its transfer or more apart, even on aligned clocks.",
         { "op" Text, "comm_id" Text, "leave_spread_p95_ns" Ns, "transfer_ns" Ns, "clock_residual_p50_ns" Ns },
         "Look at the clocks of the hosts, and at single steps before trusting the order of arrival.",
-        [Trace OtherRanks Sizes] Guess, "Ranks leave the same collective together, to the precision of the clocks.";
+        [Trace OtherRanks] Guess, "Ranks leave the same collective together, to the precision of the clocks.";
     SharedGpu "shared-gpu" [Finding(Report)] Fixed(High),
         "Several ranks run on one GPU.",
         { "gpus" Text, "ranks" Ranks },
@@ -166,7 +166,7 @@ catalogue! {
         "All GPUs of a machine are linked by NVLink, some pairs by fewer links than others, and by more than two where they are whole.",
         { "topology" Text, "pairs" Text, "not_listed" Count, "full_links" Count },
         "Look at nvidia-smi nvlink -s and nvidia-smi nvlink -e on that GPU.",
-        [NcclLog Topology] Measured, "The topology shows as many links for each pair, and the bus bandwidth of large collectives rises.",
+        [Topology] Measured, "The topology shows as many links for each pair, and the bus bandwidth of large collectives rises.",
         NoCommunication FASTER;
     ChannelCountDiffers "channel-count-differs" [Finding(Report)] Fixed(Medium),
         "Ranks of one communicator have different numbers of channels.",

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalogue::{Finding, Id, Severity};
+use crate::catalogue::{Class, Finding, Id, Severity};
 use crate::ingest::{nccl_log, topo};
 
 fn log(lines: &[String]) -> NcclLog {
@@ -282,6 +282,86 @@ fn ranks_with_different_numbers_of_channels() {
     assert_eq!(finding.id, Id::ChannelCountDiffers);
     assert!(finding.title.ends_with("16 on 1 rank, 24 on 2 ranks."), "{}", finding.title);
     assert_eq!(facts.view().communicators[0].channels, [16, 24]);
+}
+
+/// For each rule what is just enough for it, and what is just not.
+#[test]
+fn rules_at_their_borders() {
+    let links = |rows: &[&str]| Facts::new(&[], Some(&matrix(rows))).findings(&[]);
+    let shared_memory = |path: &str| {
+        let topology = matrix(&[&format!("X {path}"), &format!("{path} X")]);
+        Facts::new(&[two_ranks("SHM/direct/direct", &[])], Some(&topology)).findings(&[])
+    };
+    let network = |route: &str, paths: &str| {
+        let mut lines = vec![init("n0", 0, 2, 0), init("n1", 1, 2, 0)];
+        let cards = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:192.0.2.2<0>";
+        lines.push(format!("{} {cards}", prefix("n0", 0)));
+        lines.extend(via("n0", 0, 1, 1, route));
+        let topology =
+            topo::parse(&format!("GPU0 mlx5_0 mlx5_1 CPU Affinity\nGPU0 X {paths} 0-3\n"));
+        Facts::new(&[log(&lines)], Some(&topology.expect("a matrix"))).findings(&[])
+    };
+    let channels = |counts: [u32; 3]| {
+        let mut lines = Vec::new();
+        for (rank, channels) in (0..).zip(counts) {
+            let said = format!(
+                "{channels} coll channels, 0 collnet channels, 0 nvls channels, 32 p2p channels"
+            );
+            lines.extend([init("n0", rank, 3, rank), format!("{} {said}", prefix("n0", rank))]);
+        }
+        Facts::new(&[log(&lines)], None).findings(&[])
+    };
+    let cases = [
+        // Peer access is the default up to several switches, and not across a host bridge.
+        (Id::TransportBelowTopology, shared_memory("PXB"), shared_memory("PHB")),
+        // Boards with one and two links are made so; three and two are not.
+        (
+            Id::DegradedNvlink,
+            links(&["X NV3 NV2", "NV3 X NV3", "NV2 NV3 X"]),
+            links(&["X NV2 NV1", "NV2 X NV2", "NV1 NV2 X"]),
+        ),
+        (Id::ChannelCountDiffers, channels([24, 24, 23]), channels([24, 24, 24])),
+        (
+            Id::SocketTransport,
+            sockets("n1", "NET/IB : No device found."),
+            sockets("n0", "NET/IB : No device found."),
+        ),
+        (
+            Id::SocketsDespiteRdma,
+            sockets("n1", "NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:192.0.2.2<0>"),
+            sockets("n1", "NET/IB : Using [RO]; OOB eth0:192.0.2.2<0>"),
+        ),
+        (
+            Id::MissingGdrdma,
+            network("NET/IB/0", "PIX PIX"),
+            network("NET/IB/0/GDRDMA(PCI)", "PIX PIX"),
+        ),
+        // The card in use is across a host bridge, or just not; the other is nearer in both cases.
+        (
+            Id::DistantNetworkCard,
+            network("NET/IB/0/GDRDMA", "PHB PXB"),
+            network("NET/IB/0/GDRDMA", "PXB PIX"),
+        ),
+    ];
+    for (id, enough, not) in &cases {
+        assert!(enough.iter().any(|f| f.id == *id), "{id} says nothing: {enough:#?}");
+        assert!(!not.iter().any(|f| f.id == *id), "{id} speaks: {not:#?}");
+    }
+    let of_logs = Id::ALL.iter().filter(|id| {
+        let needs = id.entry().rule.map_or(&[][..], |rule| rule.needs);
+        needs.iter().any(|class| matches!(class, Class::NcclLog | Class::Topology))
+    });
+    for id in of_logs {
+        assert!(cases.iter().any(|(case, ..)| case == id), "no case of {id}");
+    }
+}
+
+/// What is found where two ranks exchange data through sockets, the second one on this host.
+fn sockets(second: &str, network: &str) -> Vec<Finding> {
+    let mut lines = vec![init("n0", 0, 2, 0), init(second, 1, 2, 1)];
+    lines.push(format!("{} {network}", prefix("n0", 0)));
+    lines.extend(via("n0", 0, 1, 2, "NET/Socket/0"));
+    Facts::new(&[log(&lines)], None).findings(&[])
 }
 
 #[test]
