@@ -62,6 +62,7 @@ fn read(path: &Path) -> NsysReport {
             step: Some(nsys::StepTexts { pattern: &step, by_hand: false }),
             classifier: &Classifier::default(),
             replay: false,
+            parts: 1,
         },
     )
     .expect("a report")
