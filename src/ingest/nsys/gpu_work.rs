@@ -572,7 +572,7 @@ fn call_of(class: Class, launch: Launch, calls: &CallIndex) -> Option<u32> {
         Class::Dtod | Class::Ptop => calls.in_operation(launch.thread, launch.start),
         _ => false,
     };
-    calls.open_at(launch.thread, launch.start).filter(|_| wanted)
+    wanted.then(|| calls.open_at(launch.thread, launch.start)).flatten()
 }
 
 /// The place among [`WORK_TABLES`] of the table that an operation comes from.
