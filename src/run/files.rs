@@ -47,7 +47,7 @@ impl Files {
             step,
             classifier: &classifier,
             replay: options.replay,
-            parts: nsys::parts(paths.len()),
+            parts: nsys::parts(paths.iter().map(PathBuf::as_path)),
         };
         let read: Vec<Result<NsysReport>> = paths
             .par_iter()

@@ -190,8 +190,6 @@ const STEPS_AT_ONCE: u64 = 1024;
 const TEXT_PER_BYTE: u64 = 64;
 /// Columns that hold text or bytes of any length.
 const TEXT_COLUMNS: &[&str] = &["text", "value", "name", "uuid", "jsonText", "binaryData"];
-/// Bytes of a file that are worth a part of their own.
-const PART: u64 = 16 << 20;
 /// Bytes of pages that SQLite keeps of one report: tables are read from front to end, so that few are read twice.
 const CACHE: u64 = 2 << 20;
 /// Bytes that all open reports together may use for sorting, beside what each thread needs for the pages of a few.
@@ -455,7 +453,7 @@ impl Db {
         read: impl Fn(&Db, Part) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
         let whole = self.whole(table)?;
-        let parts = whole.split(most.min((self.size / PART) as usize));
+        let parts = whole.split(most);
         if parts.len() < 2 {
             return Ok(vec![read(self, whole)?]);
         }
@@ -689,5 +687,28 @@ pub fn bytes<'r>(row: &'r Row<'_>, at: usize) -> Option<&'r [u8]> {
     match row.get_ref(at) {
         Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Some(bytes),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_have_every_number_once() {
+        let ends = [(1, 1), (1, 10), (-5, 3), (i64::MIN, i64::MAX), (i64::MAX - 1, i64::MAX)];
+        for (first, last) in ends {
+            for most in [0, 1, 3, 64] {
+                let parts = Part { table: "T", first: Some(first), last }.split(most);
+                assert!(parts.len() <= most.max(1));
+                assert_eq!(parts.first().and_then(|part| part.first), Some(first));
+                assert_eq!(parts.last().map(|part| part.last), Some(last));
+                for pair in parts.windows(2) {
+                    assert_eq!(pair[1].first, pair[0].last.checked_add(1));
+                    assert!(pair[0].first <= Some(pair[0].last));
+                }
+            }
+        }
+        assert_eq!(Part { table: "T", first: None, last: 0 }.split(5).len(), 1);
     }
 }

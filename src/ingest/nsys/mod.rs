@@ -51,16 +51,21 @@ pub struct Options<'a> {
     pub parts: usize,
 }
 
-/// Parts in which the tables of one of `files` files are read: where there are threads left.
-pub fn parts(files: usize) -> usize {
-    match rayon::current_num_threads() {
-        threads if threads <= files => 1,
-        threads => (8 * threads).min(MOST_PARTS),
+/// Parts in which the tables of each of these files are read: more than one where threads are left and the files are large.
+pub fn parts<'a>(files: impl ExactSizeIterator<Item = &'a Path>) -> usize {
+    let threads = rayon::current_num_threads();
+    if threads <= files.len() {
+        return 1;
     }
+    let size = |path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let largest = files.map(size).max().unwrap_or(0);
+    (8 * threads).min(MOST_PARTS).min((largest / PART) as usize).max(1)
 }
 
 /// Parts of a table, at most: each holds pages and rows.
 const MOST_PARTS: usize = 64;
+/// Bytes of a file that are worth a part of their own.
+const PART: u64 = 16 << 20;
 
 /// What a trace says about its own rank number, by source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
