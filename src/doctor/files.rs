@@ -108,7 +108,13 @@ pub fn read(listed: &[Result<Listed>], tick: &(impl Fn() + Sync)) -> Result<Read
     })?;
     let classifier = Classifier::new(None)?;
     let step = nsys::StepTexts { pattern: &step, by_hand: false };
-    let options = nsys::Options { step: Some(step), classifier: &classifier, replay: false };
+    let there: Vec<&Listed> = listed.iter().flatten().collect();
+    let options = nsys::Options {
+        step: Some(step),
+        classifier: &classifier,
+        replay: false,
+        parts: nsys::parts(there.iter().map(|file| file.path.as_path())),
+    };
     let items: Vec<Result<Item>> = listed
         .par_iter()
         .map(|file| {

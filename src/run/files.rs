@@ -43,7 +43,12 @@ impl Files {
         let pattern = step_pattern(&options.step)?;
         let by_hand = matches!(options.step, StepChoice::Pattern(_));
         let step = pattern.as_ref().map(|pattern| StepTexts { pattern, by_hand });
-        let asked = nsys::Options { step, classifier: &classifier, replay: options.replay };
+        let asked = nsys::Options {
+            step,
+            classifier: &classifier,
+            replay: options.replay,
+            parts: nsys::parts(paths.iter().map(PathBuf::as_path)),
+        };
         let read: Vec<Result<NsysReport>> = paths
             .par_iter()
             .enumerate()

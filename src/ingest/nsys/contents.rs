@@ -1,8 +1,8 @@
 //! What a report holds, counted: the ranges are read as for a report, of the GPU work only who ran how much of what and when.
 
-use std::collections::HashMap;
 use std::path::Path;
 
+use foldhash::HashMap;
 use serde::Serialize;
 
 use super::db::{Db, int, shown, time};
@@ -68,7 +68,7 @@ pub struct Note {
 pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents> {
     let db = Db::open(path)?;
     let meta = Metadata::read(&db)?;
-    let mut tally = GpuWork::<Counted>::read(&db, meta.zero)?;
+    let mut tally = GpuWork::<Counted>::read(&db, meta.zero, options.parts)?;
     let ranked = tally.ranked();
     let no_work = ranked
         .is_empty()
@@ -134,6 +134,23 @@ impl Sink for Counted {
             Kind::Other(Class::Memset) => work.memsets += 1,
             Kind::Other(Class::Unclassified) => work.graphs += 1,
             Kind::Other(_) => work.copies += 1,
+        }
+    }
+
+    fn absorb(&mut self, other: Counted, kernels: &[u32]) {
+        let (work, more) = (&mut self.work, other.work);
+        work.kernels += more.kernels;
+        work.copies += more.copies;
+        work.memsets += more.memsets;
+        work.graphs += more.graphs;
+        work.span = match (work.span, more.span) {
+            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+            (one, other) => one.or(other),
+        };
+        for (id, count) in other.by_name {
+            if let Some(&place) = kernels.get(id as usize) {
+                *self.by_name.entry(place).or_default() += count;
+            }
         }
     }
 

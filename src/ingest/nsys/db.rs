@@ -6,14 +6,16 @@
 
 use std::cell::Cell;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use rayon::prelude::*;
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Statement};
 
+use super::gather::{self, Gathered, Ints, integer, is_time};
 use super::queries::Query;
 use crate::ingest::{open, sniff};
 use crate::model::Ns;
@@ -60,6 +62,7 @@ pub const TABLES: &[Table] = &[
             "gridY",
             "gridZ",
             "graphNodeId",
+            "rowid",
         ],
     ),
     table(
@@ -77,6 +80,7 @@ pub const TABLES: &[Table] = &[
             "srcDeviceId",
             "dstDeviceId",
             "graphNodeId",
+            "rowid",
         ],
     ),
     table(
@@ -91,13 +95,26 @@ pub const TABLES: &[Table] = &[
             "globalPid",
             "bytes",
             "graphNodeId",
+            "rowid",
         ],
     ),
     table(
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
-        &["start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"],
+        &[
+            "start",
+            "end",
+            "deviceId",
+            "contextId",
+            "streamId",
+            "correlationId",
+            "globalPid",
+            "rowid",
+        ],
     ),
-    table("CUPTI_ACTIVITY_KIND_RUNTIME", &["start", "end", "correlationId", "globalTid", "nameId"]),
+    table(
+        "CUPTI_ACTIVITY_KIND_RUNTIME",
+        &["start", "end", "correlationId", "globalTid", "nameId", "rowid"],
+    ),
     table(
         "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
         &["globalPid", "contextId", "streamId", "correlationId", "eventId", "eventSyncId"],
@@ -173,8 +190,8 @@ const STEPS_AT_ONCE: u64 = 1024;
 const TEXT_PER_BYTE: u64 = 64;
 /// Columns that hold text or bytes of any length.
 const TEXT_COLUMNS: &[&str] = &["text", "value", "name", "uuid", "jsonText", "binaryData"];
-/// Bytes of pages that SQLite keeps of one report.
-const CACHE: u64 = 8 << 20;
+/// Bytes of pages that SQLite keeps of one report: tables are read from front to end, so that few are read twice.
+const CACHE: u64 = 2 << 20;
 /// Bytes that all open reports together may use for sorting, beside what each thread needs for the pages of a few.
 const MOST_MEMORY: u64 = 512 << 20;
 /// Bytes of a text that are read; the longest of use, a whole environment, is shorter.
@@ -198,6 +215,33 @@ pub struct Db {
     steps_left: Arc<AtomicU64>,
     /// Bytes of text that may still be handed out.
     text_left: Cell<u64>,
+    /// The rows that a query gathers, until they are handed out.
+    gathered: Gathered,
+    /// Further connections to the file, for reading parts of a table at the same time.
+    others: Mutex<Vec<Db>>,
+}
+
+/// Rows of a table, by their numbers (`rowid`).
+#[derive(Debug, Clone, Copy)]
+pub struct Part {
+    table: &'static str,
+    /// The first of them; `None` if there are none.
+    first: Option<i64>,
+    last: i64,
+}
+
+impl Part {
+    /// In at most `most` parts of about as many numbers.
+    fn split(self, most: usize) -> Vec<Part> {
+        let Some(first) = self.first else { return vec![self] };
+        let numbers = i128::from(self.last) - i128::from(first) + 1;
+        let most = (most.max(1) as i128).min(numbers.max(1));
+        let at = |i: i128| (i128::from(first) + numbers * i / most) as i64;
+        let part = |i| Part { first: Some(at(i)), last: at(i + 1).wrapping_sub(1), ..self };
+        (0..most)
+            .map(|i| if i + 1 == most { Part { last: self.last, ..part(i) } } else { part(i) })
+            .collect()
+    }
 }
 
 /// Why a query stopped.
@@ -241,7 +285,10 @@ impl Db {
             state,
             steps_left: Arc::default(),
             text_left: Cell::new(size.saturating_mul(TEXT_PER_BYTE)),
+            gathered: Gathered::default(),
+            others: Mutex::default(),
         };
+        gather::define(&db.connection, &db.gathered).map_err(|e| sql_error(path, &e))?;
         db.bound().map_err(|e| sql_error(path, &e))?;
         let memory = MOST_MEMORY + 4 * CACHE * rayon::current_num_threads() as u64;
         db.batch(&format!(
@@ -331,6 +378,99 @@ impl Db {
             self.require_unchanged()?;
         }
         Ok(count)
+    }
+
+    /// Hands every row of a query of numbers to `f`, where the row is in `part`; returns how many there were. The query is of one
+    /// table and has no condition.
+    ///
+    /// # Errors
+    /// As of [`Db::each`].
+    pub fn each_ints(&self, query: Query, part: Part, mut f: impl FnMut(Ints<'_>)) -> Result<u64> {
+        let Some(mut at) = part.first else { return Ok(0) };
+        self.allow_steps();
+        let most_rows = self.size / SMALLEST_ROW;
+        let mut run = || -> std::result::Result<u64, Stop> {
+            let columns = {
+                let statement = self.connection.prepare_cached(query.sql)?;
+                statement.column_names().into_iter().map(quoted).collect::<Vec<_>>()
+            };
+            let mut gather = self.connection.prepare_cached(&format!(
+                "SELECT {}({}) FROM ({}\nWHERE rowid BETWEEN ?1 AND ?2)",
+                gather::FUNCTION,
+                columns.join(", "),
+                query.sql
+            ))?;
+            let next = format!("SELECT min(rowid) FROM {} WHERE rowid > ?1", part.table);
+            let mut next = self.connection.prepare_cached(&next)?;
+            let mut count = 0;
+            loop {
+                let last = at.saturating_add(gather::BATCH - 1).min(part.last);
+                gather.query_row([at, last], |_| Ok(()))?;
+                let rows = self.gathered.hand_out(columns.len(), &mut f);
+                count += rows;
+                if count > most_rows {
+                    return Err(Stop::Endless);
+                }
+                // Where a whole batch is empty, numbers are missing.
+                let after = match rows {
+                    0 => next.query_row([last], |row| row.get::<_, Option<i64>>(0))?,
+                    _ => last.checked_add(1),
+                };
+                match after.filter(|&after| after > last && after <= part.last) {
+                    Some(after) => at = after,
+                    None => return Ok(count),
+                }
+            }
+        };
+        let count = run().map_err(|stop| self.stopped(stop))?;
+        self.require_unchanged()?;
+        Ok(count)
+    }
+
+    /// All rows of a table.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub fn whole(&self, table: &'static str) -> Result<Part> {
+        self.allow_steps();
+        let end = |which: &str| -> rusqlite::Result<Option<i64>> {
+            let sql = format!("SELECT {which}(rowid) FROM {table}");
+            self.connection.query_row(&sql, [], |row| row.get(0))
+        };
+        let ends = end("min").and_then(|first| Ok((first, end("max")?)));
+        let (first, last) = ends.map_err(|e| self.stopped(e.into()))?;
+        Ok(Part { table, first, last: last.unwrap_or(0) })
+    }
+
+    /// Reads a table in at most `most` parts, several at the same time; what `read` makes of each, in order.
+    ///
+    /// # Errors
+    /// That of the first part that has one.
+    pub fn in_parts<T: Send>(
+        &self,
+        table: &'static str,
+        most: usize,
+        read: impl Fn(&Db, Part) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        let whole = self.whole(table)?;
+        let parts = whole.split(most);
+        if parts.len() < 2 {
+            return Ok(vec![read(self, whole)?]);
+        }
+        let (others, path, state) = (&self.others, &self.path, self.state);
+        let done: Vec<Result<T>> = parts
+            .into_par_iter()
+            .map(|part| {
+                let other = others.lock().unwrap_or_else(PoisonError::into_inner).pop();
+                let mut db = other.map_or_else(|| Db::open(path), Ok)?;
+                // Rows of two versions of a file never stood in it together.
+                db.state = state;
+                let made = read(&db, part);
+                others.lock().unwrap_or_else(PoisonError::into_inner).push(db);
+                made
+            })
+            .collect();
+        done.into_iter().collect()
     }
 
     /// False if the texts of a row are more than the file can hold together with those before.
@@ -519,27 +659,12 @@ fn sql_error(path: &Path, error: &rusqlite::Error) -> Error {
 
 /// Column `at` as an integer; `None` for NULL and for what is no integer.
 pub fn int(row: &Row<'_>, at: usize) -> Option<i64> {
-    match row.get_ref(at) {
-        Ok(ValueRef::Integer(value)) => Some(value),
-        Ok(ValueRef::Real(value)) if value.fract() == 0.0 && value.abs() < 9.0e15 => {
-            Some(value as i64)
-        }
-        Ok(ValueRef::Text(text)) => std::str::from_utf8(text).ok()?.trim().parse().ok(),
-        _ => None,
-    }
+    row.get_ref(at).ok().and_then(integer)
 }
-
-/// No time is this far from 0, in nanoseconds: 146 years. The distance of any two nearer ones is an `i64` too.
-const FARTHEST: Ns = 1 << 62;
 
 /// Column `at` as a time; `None` where it cannot be one.
 pub fn time(row: &Row<'_>, at: usize) -> Option<Ns> {
     int(row, at).filter(|&ns| is_time(ns))
-}
-
-/// True for a number of nanoseconds that can be a time.
-pub fn is_time(ns: Ns) -> bool {
-    -FARTHEST < ns && ns < FARTHEST
 }
 
 /// Column `at` as text, with what is no UTF-8 replaced, at most 1 MiB of it; `None` for NULL and blobs.
@@ -562,5 +687,28 @@ pub fn bytes<'r>(row: &'r Row<'_>, at: usize) -> Option<&'r [u8]> {
     match row.get_ref(at) {
         Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Some(bytes),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_have_every_number_once() {
+        let ends = [(1, 1), (1, 10), (-5, 3), (i64::MIN, i64::MAX), (i64::MAX - 1, i64::MAX)];
+        for (first, last) in ends {
+            for most in [0, 1, 3, 64] {
+                let parts = Part { table: "T", first: Some(first), last }.split(most);
+                assert!(parts.len() <= most.max(1));
+                assert_eq!(parts.first().and_then(|part| part.first), Some(first));
+                assert_eq!(parts.last().map(|part| part.last), Some(last));
+                for pair in parts.windows(2) {
+                    assert_eq!(pair[1].first, pair[0].last.checked_add(1));
+                    assert!(pair[0].first <= Some(pair[0].last));
+                }
+            }
+        }
+        assert_eq!(Part { table: "T", first: None, last: 0 }.split(5).len(), 1);
     }
 }

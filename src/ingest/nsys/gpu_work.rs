@@ -1,11 +1,11 @@
 //! GPU work of a report by (process, device), while the tables are scanned once. What is kept of a row is up to a
 //! [`Sink`]: all of it in columns ([`DeviceWork`]), or counts (`contents`).
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use rayon::prelude::*;
 
-use rusqlite::Row;
-
-use super::db::{Db, int, time};
+use super::db::{Db, Part};
+use super::gather::Ints;
 use super::ids::process_of;
 use super::launches::{Launch, LaunchTable};
 use super::queries::{self, Query};
@@ -80,9 +80,11 @@ pub struct GpuRow {
 }
 
 /// What is kept of the rows of one device.
-pub trait Sink: Default {
+pub trait Sink: Default + Send {
     /// Takes one row.
     fn push(&mut self, row: &GpuRow);
+    /// Takes what another one of the same device has, whose kernels are numbered by their places in `kernels`.
+    fn absorb(&mut self, other: Self, kernels: &[u32]);
     /// True if kernels or graphs ran here; a device that was only copied to is not a rank.
     fn runs_kernels(&self) -> bool;
 }
@@ -104,6 +106,10 @@ pub const WORK_TABLES: [&str; 4] = [
     "CUPTI_ACTIVITY_KIND_MEMSET",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
 ];
+/// The queries that read them, in the same order.
+const QUERIES: [Query; 4] = [queries::KERNELS, queries::COPIES, queries::MEMSETS, queries::GRAPHS];
+/// The bits of a thread's key that are its number inside its process.
+const THREAD: u64 = 0xff_ffff;
 const KERNELS: usize = 0;
 const COPIES: usize = 1;
 const MEMSETS: usize = 2;
@@ -143,13 +149,67 @@ pub struct GpuWork<S> {
     pub rows: [u64; 4],
 }
 
+/// One table, or a part of one, as it was read.
+#[derive(Debug)]
+struct Scan<S> {
+    devices: HashMap<DeviceKey, S>,
+    kernels: Kernels,
+    /// Launches of graphs whose operations are there one by one.
+    detailed: HashSet<Launched>,
+    odd: Oddities,
+    rows: u64,
+}
+
+/// Process and correlation id.
+type Launched = (u64, i64);
+
+/// The distinct kernels in the order in which they were found.
+#[derive(Debug, Default)]
+struct Kernels {
+    list: Vec<KernelNames>,
+    index: HashMap<KernelNames, u32>,
+}
+
+impl Kernels {
+    fn place(&mut self, names: KernelNames) -> u32 {
+        *self.index.entry(names).or_insert_with(|| {
+            self.list.push(names);
+            (self.list.len() - 1) as u32
+        })
+    }
+}
+
+/// What a row of a table says.
+fn what(table: usize, row: Ints<'_>, kernels: &mut Kernels) -> What {
+    match table {
+        KERNELS => {
+            let grid = [row.int(10), row.int(11), row.int(12)];
+            let names = KernelNames { short: row.int(7), demangled: row.int(8), grid };
+            let kind = Kind::Kernel(kernels.place(names));
+            What { kind, bytes: 0, in_graph: is_graph_node(row, 9) }
+        }
+        COPIES => What {
+            kind: Kind::Other(copy_class(row.int(7), row.int(9), row.int(10))),
+            bytes: size(row, 8),
+            in_graph: is_graph_node(row, 11),
+        },
+        MEMSETS => What {
+            kind: Kind::Other(Class::Memset),
+            bytes: size(row, 7),
+            in_graph: is_graph_node(row, 8),
+        },
+        _ => What { kind: Kind::Other(Class::Unclassified), bytes: 0, in_graph: false },
+    }
+}
+
 impl<S: Sink> GpuWork<S> {
-    /// Reads kernels, copies, memsets and graph rows that start at or after `zero`, the beginning of the capture.
+    /// Reads kernels, copies, memsets and graph rows that start at or after `zero`, the beginning of the capture, each table in at
+    /// most `parts` parts at the same time.
     ///
     /// # Errors
     /// The report is damaged.
-    pub fn read(db: &Db, zero: Ns) -> Result<GpuWork<S>> {
-        let mut work = GpuWork {
+    pub fn read(db: &Db, zero: Ns, parts: usize) -> Result<GpuWork<S>> {
+        let mut work: GpuWork<S> = GpuWork {
             devices: HashMap::new(),
             kernel_names: Vec::new(),
             oddities: Oddities::default(),
@@ -157,53 +217,44 @@ impl<S: Sink> GpuWork<S> {
         };
         // Graph rows count only where the trace does not have the graph's kernels and copies one by one.
         let mut graphs: Vec<(DeviceKey, GpuRow)> = Vec::new();
-        let graph = |_: &Row<'_>| What {
-            kind: Kind::Other(Class::Unclassified),
-            bytes: 0,
-            in_graph: false,
-        };
-        work.rows[GRAPHS] =
-            work.scan(db, (queries::GRAPHS, GRAPHS), zero, graph, |_, key, row| {
-                graphs.push((key, row));
-            })?;
-        let launched: HashSet<(u64, i64)> = graphs
+        let mut graph_rows = Scan::<S>::default();
+        graph_rows.read(db, GRAPHS, db.whole(WORK_TABLES[GRAPHS])?, zero, |_, key, row| {
+            graphs.push((key, row));
+        })?;
+        work.rows[GRAPHS] = graph_rows.rows;
+        work.oddities.add(graph_rows.odd);
+        let launched: HashSet<Launched> = graphs
             .iter()
             .map(|(key, row)| (key.process, row.correlation))
             .filter(|(_, id)| *id != 0)
             .collect();
-        let mut detailed: HashSet<(u64, i64)> = HashSet::new();
-        let mut keep = |devices: &mut Devices<S>, key: DeviceKey, row: GpuRow| {
-            let launch = (key.process, row.correlation);
-            if !launched.is_empty() && launched.contains(&launch) {
-                detailed.insert(launch);
+        let mut detailed: HashSet<Launched> = HashSet::new();
+        let mut kernels = Kernels::default();
+        for table in [KERNELS, COPIES, MEMSETS] {
+            let scans = db.in_parts(WORK_TABLES[table], parts, |db, part| {
+                let (mut scan, mut graphs) = (Scan::<S>::default(), HashSet::new());
+                scan.read(db, table, part, zero, |devices, key, row| {
+                    let launch = (key.process, row.correlation);
+                    if !launched.is_empty() && launched.contains(&launch) {
+                        graphs.insert(launch);
+                    }
+                    devices.at(key).push(&row);
+                })?;
+                scan.detailed = graphs;
+                Ok(scan)
+            })?;
+            for scan in scans {
+                work.rows[table] += scan.rows;
+                work.oddities.add(scan.odd);
+                detailed.extend(scan.detailed);
+                let places: Vec<u32> =
+                    scan.kernels.list.into_iter().map(|names| kernels.place(names)).collect();
+                for (key, device) in scan.devices {
+                    work.devices.entry(key).or_default().absorb(device, &places);
+                }
             }
-            devices.at(key).push(&row);
-        };
-        let mut name_index: HashMap<KernelNames, u32> = HashMap::new();
-        let mut kernel_names = Vec::new();
-        let kernel = |row: &Row<'_>| {
-            let grid = [int(row, 10), int(row, 11), int(row, 12)];
-            let names = KernelNames { short: int(row, 7), demangled: int(row, 8), grid };
-            let id = *name_index.entry(names).or_insert_with(|| {
-                kernel_names.push(names);
-                (kernel_names.len() - 1) as u32
-            });
-            What { kind: Kind::Kernel(id), bytes: 0, in_graph: is_graph_node(row, 9) }
-        };
-        work.rows[KERNELS] = work.scan(db, (queries::KERNELS, KERNELS), zero, kernel, &mut keep)?;
-        work.kernel_names = kernel_names;
-        let copy = |row: &Row<'_>| What {
-            kind: Kind::Other(copy_class(int(row, 7), int(row, 9), int(row, 10))),
-            bytes: size(row, 8),
-            in_graph: is_graph_node(row, 11),
-        };
-        work.rows[COPIES] = work.scan(db, (queries::COPIES, COPIES), zero, copy, &mut keep)?;
-        let memset = |row: &Row<'_>| What {
-            kind: Kind::Other(Class::Memset),
-            bytes: size(row, 7),
-            in_graph: is_graph_node(row, 8),
-        };
-        work.rows[MEMSETS] = work.scan(db, (queries::MEMSETS, MEMSETS), zero, memset, &mut keep)?;
+        }
+        work.kernel_names = kernels.list;
         for (key, row) in graphs {
             if detailed.contains(&(key.process, row.correlation)) {
                 work.oddities.graphs_with_kernels += 1;
@@ -223,21 +274,35 @@ impl<S: Sink> GpuWork<S> {
         ranked.sort_unstable();
         ranked
     }
+}
 
-    /// Reads one table whose first seven columns are start, end, device, context, stream, correlation, process.
+impl<S> Default for Scan<S> {
+    fn default() -> Scan<S> {
+        Scan {
+            devices: HashMap::new(),
+            kernels: Kernels::default(),
+            detailed: HashSet::new(),
+            odd: Oddities::default(),
+            rows: 0,
+        }
+    }
+}
+
+impl<S: Sink> Scan<S> {
+    /// Reads a part of one table, whose first seven columns are start, end, device, context, stream, correlation, process.
     /// `table` is its place among [`WORK_TABLES`].
-    fn scan(
+    fn read(
         &mut self,
         db: &Db,
-        (query, table): (Query, usize),
+        table: usize,
+        part: Part,
         zero: Ns,
-        mut rest: impl FnMut(&Row<'_>) -> What,
-        mut keep: impl FnMut(&mut Devices<S>, DeviceKey, GpuRow),
-    ) -> Result<u64> {
-        let mut odd = Oddities::default();
-        let mut devices = Devices { all: &mut self.devices, current: None };
-        let rows = db.each(query, [], |row| {
-            let (Some(start), Some(end)) = (time(row, 0), time(row, 1)) else {
+        mut keep: impl FnMut(&mut Devices<'_, S>, DeviceKey, GpuRow),
+    ) -> Result<()> {
+        let Scan { devices, kernels, odd, .. } = self;
+        let mut devices = Devices { all: devices, current: None };
+        self.rows = db.each_ints(QUERIES[table], part, |row| {
+            let (Some(start), Some(end)) = (row.time(0), row.time(1)) else {
                 odd.without_time[table] += 1;
                 return;
             };
@@ -251,12 +316,12 @@ impl<S: Sink> GpuWork<S> {
             }
             odd.negative[table] += u64::from(end < start);
             let key = DeviceKey {
-                process: process_of(int(row, 6).unwrap_or(0)),
-                device: int(row, 2).unwrap_or(0),
+                process: process_of(row.int(6).unwrap_or(0)),
+                device: row.int(2).unwrap_or(0),
             };
-            let What { kind, bytes, in_graph } = rest(row);
-            let stream = (int(row, 3).unwrap_or(0), int(row, 4).unwrap_or(0));
-            let correlation = int(row, 5).unwrap_or(0);
+            let What { kind, bytes, in_graph } = what(table, row, kernels);
+            let stream = (row.int(3).unwrap_or(0), row.int(4).unwrap_or(0));
+            let correlation = row.int(5).unwrap_or(0);
             keep(
                 &mut devices,
                 key,
@@ -264,8 +329,7 @@ impl<S: Sink> GpuWork<S> {
             );
         })?;
         devices.put_back();
-        self.oddities.add(odd);
-        Ok(rows)
+        Ok(())
     }
 }
 
@@ -307,13 +371,13 @@ impl Oddities {
     }
 }
 
-fn size(row: &Row<'_>, at: usize) -> u64 {
-    int(row, at).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
+fn size(row: Ints<'_>, at: usize) -> u64 {
+    row.int(at).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
 }
 
 /// True for the number of a graph's node; 0 stands for none.
-fn is_graph_node(row: &Row<'_>, at: usize) -> bool {
-    int(row, at).is_some_and(|node| node != 0)
+fn is_graph_node(row: Ints<'_>, at: usize) -> bool {
+    row.int(at).is_some_and(|node| node != 0)
 }
 
 /// True if the profiler lost both times and wrote zeros: in the report's own time, or on the clock that it normalised to.
@@ -357,6 +421,32 @@ impl Sink for DeviceWork {
         self.correlation.push(row.correlation);
     }
 
+    fn absorb(&mut self, mut other: DeviceWork, kernels: &[u32]) {
+        for kind in &mut other.kind {
+            if let Kind::Kernel(id) = kind
+                && let Some(&place) = kernels.get(*id as usize)
+            {
+                *id = place;
+            }
+        }
+        if self.start.is_empty() {
+            *self = other;
+            return;
+        }
+        let mut streams = vec![0; other.streams.len()];
+        for (key, index) in other.streams {
+            let next = self.streams.len() as u32;
+            streams[index as usize] = *self.streams.entry(key).or_insert(next);
+        }
+        self.graph_streams.extend(other.graph_streams.iter().map(|&index| streams[index as usize]));
+        self.stream.extend(other.stream.iter().map(|&index| streams[index as usize]));
+        self.start.append(&mut other.start);
+        self.end.append(&mut other.end);
+        self.kind.append(&mut other.kind);
+        self.bytes.append(&mut other.bytes);
+        self.correlation.append(&mut other.correlation);
+    }
+
     fn runs_kernels(&self) -> bool {
         self.kind
             .iter()
@@ -370,68 +460,17 @@ impl DeviceWork {
         &self.correlation
     }
 
-    /// The finished columns in the order of [`Ops`], with names and launches resolved.
-    /// `kernel` gives name, class and grid of a distinct kernel, `calls` the NCCL calls of the process.
-    pub fn finish(
-        mut self,
-        launches: &LaunchTable,
-        kernel: impl Fn(u32) -> (NameId, Class, NameId),
-        calls: &CallIndex,
-        odd: &mut Oddities,
-    ) -> Ops {
-        let (streams, stream_keys) = self.stream_order();
-        let n = self.start.len();
-        let mut ops =
-            Ops { name: Vec::with_capacity(n), class: Vec::with_capacity(n), ..Ops::default() };
-        ops.launch.reserve(n);
-        ops.thread.reserve(n);
-        ops.call.reserve(n);
-        for i in 0..n {
-            let (name, mut class, grid) = match self.kind[i] {
-                Kind::Kernel(id) => {
-                    let (name, class, grid) = kernel(id);
-                    odd.unnamed += u64::from(class == Class::Unclassified);
-                    (name, class, grid)
-                }
-                Kind::Other(class) => (NameId::NONE, class, NameId::NONE),
-            };
-            let launch = launches.get(self.correlation[i]);
-            odd.without_launch += u64::from(launch.is_none());
-            let call = launch.and_then(|launch| call_of(class, launch, calls));
-            // A copy that an operation launched is how a copy-engine collective moves its data.
-            if class == Class::Dtod && call.is_some() {
-                class = Class::Comm;
-            }
-            ops.name.push(name);
-            ops.grid.push(grid);
-            ops.class.push(class);
-            ops.launch.push(launch.map_or(NO_LAUNCH, |l| l.start));
-            ops.thread.push(launch.map_or(0, |l| (l.thread & 0xff_ffff) as u32));
-            ops.call.push(call.unwrap_or(NO_CALL));
-            self.stream[i] = streams[self.stream[i] as usize];
+    /// Finds the launch of each operation, after which the table of launches is not needed any more.
+    pub fn launched(self, launches: &LaunchTable) -> Launches {
+        let launch = |&id: &i64| launches.get(id);
+        let start = |id| launch(id).map_or(NO_LAUNCH, |l| l.start);
+        let thread = |id| launch(id).map_or(0, |l| (l.thread & THREAD) as u32);
+        Launches {
+            launch: self.correlation.iter().map(start).collect(),
+            thread: self.correlation.iter().map(thread).collect(),
+            work: self,
         }
-        ops.start = self.start;
-        ops.end = self.end;
-        ops.stream = self.stream;
-        ops.bytes = self.bytes;
-        ops.correlation = self.correlation;
-        ops.streams = stream_keys;
-        sort(&mut ops);
-        let graph_streams: HashSet<u32> = self
-            .graph_streams
-            .iter()
-            .filter_map(|&index| streams.get(index as usize).copied())
-            .collect();
-        let cut = cut_overruns(&mut ops, |stream| graph_streams.contains(&stream));
-        for &i in &cut {
-            odd.overrun[table_of(&ops, i)] += 1;
-        }
-        if !cut.is_empty() {
-            sort(&mut ops);
-        }
-        ops
     }
-
     /// Dense stream numbers in order of (context, stream), so that they do not depend on the order of rows, and those keys.
     fn stream_order(&self) -> (Vec<u32>, Vec<StreamKey>) {
         let mut keys: Vec<(&(i64, i64), u32)> =
@@ -445,6 +484,86 @@ impl DeviceWork {
     }
 }
 
+/// The operations of one device with their launches.
+#[derive(Debug)]
+pub struct Launches {
+    work: DeviceWork,
+    /// As [`Ops::launch`].
+    launch: Vec<Ns>,
+    /// As [`Ops::thread`].
+    thread: Vec<u32>,
+}
+
+impl Launches {
+    /// The finished columns in the order of [`Ops`], with names resolved.
+    /// `kernel` gives name, class and grid of a distinct kernel, `calls` the NCCL calls of the process.
+    pub fn finish(
+        self,
+        process: u64,
+        kernel: impl Fn(u32) -> (NameId, Class, NameId),
+        calls: &CallIndex,
+        odd: &mut Oddities,
+    ) -> Ops {
+        let Launches { mut work, launch, thread } = self;
+        let (streams, stream_keys) = work.stream_order();
+        work.stream.iter_mut().for_each(|stream| *stream = streams[*stream as usize]);
+        let n = work.start.len();
+        let mut ops = Ops {
+            name: Vec::with_capacity(n),
+            class: Vec::with_capacity(n),
+            grid: Vec::with_capacity(n),
+            call: Vec::with_capacity(n),
+            ..Ops::default()
+        };
+        for (i, kind) in work.kind.into_iter().enumerate() {
+            let (name, mut class, grid) = match kind {
+                Kind::Kernel(id) => {
+                    let (name, class, grid) = kernel(id);
+                    odd.unnamed += u64::from(class == Class::Unclassified);
+                    (name, class, grid)
+                }
+                Kind::Other(class) => (NameId::NONE, class, NameId::NONE),
+            };
+            let launch = (launch[i] != NO_LAUNCH).then(|| Launch {
+                start: launch[i],
+                thread: process << THREAD.count_ones() | u64::from(thread[i]),
+            });
+            odd.without_launch += u64::from(launch.is_none());
+            let call = launch.and_then(|launch| call_of(class, launch, calls));
+            // A copy that an operation launched is how a copy-engine collective moves its data.
+            if class == Class::Dtod && call.is_some() {
+                class = Class::Comm;
+            }
+            ops.name.push(name);
+            ops.grid.push(grid);
+            ops.class.push(class);
+            ops.call.push(call.unwrap_or(NO_CALL));
+        }
+        ops.start = work.start;
+        ops.end = work.end;
+        ops.stream = work.stream;
+        ops.bytes = work.bytes;
+        ops.correlation = work.correlation;
+        ops.launch = launch;
+        ops.thread = thread;
+        ops.streams = stream_keys;
+        sort(&mut ops);
+        let graph_streams: HashSet<u32> = work
+            .graph_streams
+            .iter()
+            .filter_map(|&index| streams.get(index as usize).copied())
+            .collect();
+        let cut = cut_overruns(&mut ops, |stream| graph_streams.contains(&stream));
+        for &i in &cut {
+            odd.overrun[table_of(&ops, i)] += 1;
+        }
+        if !cut.is_empty() {
+            sort(&mut ops);
+        }
+        ops
+    }
+}
+
 /// The NCCL call that launched an operation: for copies only calls that move data, since the set-up of a communicator
 /// copies its own structures.
 fn call_of(class: Class, launch: Launch, calls: &CallIndex) -> Option<u32> {
@@ -453,7 +572,7 @@ fn call_of(class: Class, launch: Launch, calls: &CallIndex) -> Option<u32> {
         Class::Dtod | Class::Ptop => calls.in_operation(launch.thread, launch.start),
         _ => false,
     };
-    calls.open_at(launch.thread, launch.start).filter(|_| wanted)
+    wanted.then(|| calls.open_at(launch.thread, launch.start)).flatten()
 }
 
 /// The place among [`WORK_TABLES`] of the table that an operation comes from.
@@ -468,28 +587,31 @@ fn table_of(ops: &Ops, i: usize) -> usize {
 
 /// Sorts the columns by (start, end, stream, name, class, launch, bytes, correlation): the order of rows in a report is not defined.
 fn sort(ops: &mut Ops) {
-    let key = |o: &Ops, i: usize| {
-        let place = (o.start[i], o.end[i], o.stream[i], o.name[i]);
+    let rest = |o: &Ops, i: usize| {
+        let place = (o.end[i], o.stream[i], o.name[i]);
         (place, o.class[i], o.launch[i], o.bytes[i], o.correlation[i])
     };
-    if (1..ops.len()).all(|i| key(ops, i - 1) <= key(ops, i)) {
+    let order = |a: usize, b: usize| {
+        ops.start[a].cmp(&ops.start[b]).then_with(|| rest(ops, a).cmp(&rest(ops, b)))
+    };
+    if (1..ops.len()).all(|i| order(i - 1, i).is_le()) {
         return;
     }
-    let mut order: Vec<u32> = (0..ops.len() as u32).collect();
+    let mut places: Vec<u32> = (0..ops.len() as u32).collect();
     // Stable, since it is quick on the few sorted runs that the tables are; equal keys are equal operations.
-    order.sort_by_key(|&a| key(ops, a as usize));
-    fn permute<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
-        *column = order.iter().map(|&i| column[i as usize]).collect();
+    places.par_sort_by(|&a, &b| order(a as usize, b as usize));
+    fn permute<T: Copy>(column: &mut Vec<T>, places: &[u32]) {
+        *column = places.iter().map(|&i| column[i as usize]).collect();
     }
-    permute(&mut ops.start, &order);
-    permute(&mut ops.end, &order);
-    permute(&mut ops.class, &order);
-    permute(&mut ops.name, &order);
-    permute(&mut ops.stream, &order);
-    permute(&mut ops.bytes, &order);
-    permute(&mut ops.launch, &order);
-    permute(&mut ops.thread, &order);
-    permute(&mut ops.call, &order);
-    permute(&mut ops.correlation, &order);
-    permute(&mut ops.grid, &order);
+    permute(&mut ops.start, &places);
+    permute(&mut ops.end, &places);
+    permute(&mut ops.class, &places);
+    permute(&mut ops.name, &places);
+    permute(&mut ops.stream, &places);
+    permute(&mut ops.bytes, &places);
+    permute(&mut ops.launch, &places);
+    permute(&mut ops.thread, &places);
+    permute(&mut ops.call, &places);
+    permute(&mut ops.correlation, &places);
+    permute(&mut ops.grid, &places);
 }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::db::{Db, int, text, time};
+use super::db::{Db, int, text};
 use super::ids::process_of;
 use super::queries;
 use crate::Result;
@@ -64,25 +64,25 @@ type Row = (Ns, Ns, i64, u32, NameId);
 #[derive(Default)]
 struct Reading {
     rows: Vec<Row>,
-    threads: HashMap<u64, u32>,
+    threads: foldhash::HashMap<u64, u32>,
 }
 
 fn read_calls(db: &Db, hosts: &mut HashMap<u64, Host>, names: &mut Names) -> Result<()> {
-    let mut reading: HashMap<u64, Reading> =
+    let mut reading: foldhash::HashMap<u64, Reading> =
         hosts.keys().map(|&key| (key, Reading::default())).collect();
     // The id of each function's name, until its text is known.
-    let mut functions: HashMap<i64, NameId> = HashMap::new();
-    db.each(queries::HOST_CALLS, [], |row| {
-        let (Some(start), Some(end), Some(thread)) = (time(row, 0), time(row, 1), int(row, 3))
-        else {
+    let mut functions: foldhash::HashMap<i64, NameId> = foldhash::HashMap::default();
+    let all = db.whole("CUPTI_ACTIVITY_KIND_RUNTIME")?;
+    db.each_ints(queries::HOST_CALLS, all, |row| {
+        let (Some(start), Some(end), Some(thread)) = (row.time(0), row.time(1), row.int(3)) else {
             return;
         };
         let Some(process) = reading.get_mut(&process_of(thread)) else { return };
         let next = process.threads.len() as u32;
         let thread = *process.threads.entry(thread as u64).or_insert(next);
         let next = NameId(functions.len() as u32);
-        let name = *functions.entry(int(row, 4).unwrap_or(-1)).or_insert(next);
-        let correlation = int(row, 2).unwrap_or(0);
+        let name = *functions.entry(row.int(4).unwrap_or(-1)).or_insert(next);
+        let correlation = row.int(2).unwrap_or(0);
         process.rows.push((start, end.max(start), correlation, thread, name));
     })?;
     let texts = function_names(db, functions, names)?;
@@ -121,7 +121,7 @@ fn columns(rows: &[Row]) -> Calls {
 /// Names of API functions in the order of their numbers, without the version at their end (`_v7000`).
 fn function_names(
     db: &Db,
-    functions: HashMap<i64, NameId>,
+    functions: foldhash::HashMap<i64, NameId>,
     names: &mut Names,
 ) -> Result<Vec<NameId>> {
     let mut ids: Vec<(NameId, i64)> = functions.into_iter().map(|(id, n)| (n, id)).collect();

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::db::{Db, int, is_time, shown, text, time};
+use super::db::{Db, int, shown, text, time};
+use super::gather::is_time;
 use super::ids::process_of;
 use super::queries;
 use crate::Result;

@@ -6,6 +6,7 @@
 pub mod contents;
 pub mod db;
 pub mod export;
+pub mod gather;
 pub mod gpu_work;
 pub mod host;
 pub mod ids;
@@ -47,7 +48,25 @@ pub struct Options<'a> {
     pub classifier: &'a Classifier,
     /// Read the host's side too, which the replay needs.
     pub replay: bool,
+    /// Parts of a table that are read at the same time, at most: 1 where whole files are.
+    pub parts: usize,
 }
+
+/// Parts in which the tables of each of these files are read: more than one where threads are left and the files are large.
+pub fn parts<'a>(files: impl ExactSizeIterator<Item = &'a Path>) -> usize {
+    let threads = rayon::current_num_threads();
+    if threads <= files.len() {
+        return 1;
+    }
+    let size = |path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let largest = files.map(size).max().unwrap_or(0);
+    (8 * threads).min(MOST_PARTS).min((largest / PART) as usize).max(1)
+}
+
+/// Parts of a table, at most: each holds pages and rows.
+const MOST_PARTS: usize = 64;
+/// Bytes of a file that are worth a part of their own.
+const PART: u64 = 16 << 20;
 
 /// What a trace says about its own rank number, by source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -109,7 +128,7 @@ pub fn file_name(path: &Path) -> String {
 pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysReport> {
     let db = Db::open(path)?;
     let meta = Metadata::read(&db)?;
-    let mut work = GpuWork::<DeviceWork>::read(&db, meta.zero)?;
+    let mut work = GpuWork::<DeviceWork>::read(&db, meta.zero, options.parts)?;
     let ranked = work.ranked();
     if ranked.is_empty() {
         return Err(no_work::reason(&db, work.oddities.before_capture)?);
@@ -125,7 +144,7 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
             .collect();
         tables.insert(process, LaunchTable::for_correlations(devices.iter().copied().flatten()));
     }
-    let api_rows = launches::read(&db, &mut tables)?;
+    let api_rows = launches::read(&db, &mut tables, options.parts)?;
     let mut hosts: HashMap<u64, Arc<Host>> = HashMap::new();
     if options.replay {
         let names = Arc::make_mut(&mut read.names);
@@ -135,13 +154,18 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
 
     let place = Place { input: index, report: file_name(path) };
     let mut odd = work.oddities;
-    let mut candidates = Vec::with_capacity(ranked.len());
+    let mut launched = Vec::with_capacity(ranked.len());
     for key in &ranked {
         let Some(device) = work.devices.remove(key) else { continue };
         let Some(table) = tables.get(&key.process) else { continue };
+        launched.push((key, device.launched(table)));
+    }
+    drop(tables);
+    let mut candidates = Vec::with_capacity(ranked.len());
+    for (key, device) in launched {
         let calls = CallIndex::new(read.calls(key.process));
         let ops = device.finish(
-            table,
+            key.process,
             |id| {
                 let unknown = (NameId::NONE, Class::Unclassified, NameId::NONE);
                 read.kernels.get(id as usize).copied().unwrap_or(unknown)

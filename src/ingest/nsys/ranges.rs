@@ -337,13 +337,13 @@ struct Open {
 #[derive(Debug, Default)]
 pub struct CallIndex {
     /// Calls by thread in order of start.
-    threads: HashMap<u64, Vec<Open>>,
+    threads: foldhash::HashMap<u64, Vec<Open>>,
 }
 
 impl CallIndex {
     /// An index over calls that are sorted by start.
     pub fn new(calls: &[NcclCall]) -> CallIndex {
-        let mut threads: HashMap<u64, Vec<Open>> = HashMap::new();
+        let mut threads: foldhash::HashMap<u64, Vec<Open>> = foldhash::HashMap::default();
         for (i, call) in calls.iter().enumerate() {
             threads.entry(call.thread).or_default().push(Open {
                 start: call.start,

@@ -54,6 +54,10 @@ fn near(found: f64, expected: f64, within: f64) {
 }
 
 fn read(path: &Path) -> NsysReport {
+    read_in_parts(path, 1)
+}
+
+fn read_in_parts(path: &Path, parts: usize) -> NsysReport {
     let step = Regex::new(nsysnccl::steps::select::DEFAULT_PATTERN).expect("the default pattern");
     nsys::read(
         path,
@@ -62,9 +66,37 @@ fn read(path: &Path) -> NsysReport {
             step: Some(nsys::StepTexts { pattern: &step, by_hand: false }),
             classifier: &Classifier::default(),
             replay: false,
+            parts,
         },
     )
     .expect("a report")
+}
+
+#[test]
+fn parts_are_read_as_the_whole() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/shm");
+    let mut files = 0;
+    for file in std::fs::read_dir(folder).expect("a folder") {
+        let path = file.expect("a file").path();
+        if path.extension().is_none_or(|ending| ending != "sqlite") {
+            continue;
+        }
+        files += 1;
+        let whole = read(&path);
+        for parts in [2, 7, 1000] {
+            let joined = read_in_parts(&path, parts);
+            assert_eq!(format!("{:?}", joined.input), format!("{:?}", whole.input));
+            assert_eq!(format!("{:?}", joined.warnings), format!("{:?}", whole.warnings));
+            assert_eq!(joined.candidates.len(), whole.candidates.len());
+            for (one, other) in joined.candidates.iter().zip(&whole.candidates) {
+                assert!(!other.trace.ops.is_empty());
+                assert_eq!(format!("{:?}", one.trace.ops), format!("{:?}", other.trace.ops));
+                assert_eq!(one.trace.nccl, other.trace.nccl);
+                assert_eq!(one.clues, other.clues);
+            }
+        }
+    }
+    assert!(files > 0, "no example was read");
 }
 
 fn json(path: &Path) -> Value {
