@@ -14,7 +14,7 @@ use crate::ingest::nsys::notes::concerns_report;
 use crate::model::RankSource;
 use crate::steps::StepSource;
 use crate::text::{capitalised, shorten};
-use crate::units::{count, rank_list};
+use crate::units::{count, listed, rank_list};
 use crate::warning::Severity;
 
 const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep";
@@ -22,6 +22,8 @@ const INSPECTOR: &str = "NCCL_PROFILER_PLUGIN=/path/to/libnccl-profiler-inspecto
 const PROFILE: &str = "nsys profile --trace=cuda,nvtx --cuda-graph-trace=node";
 /// Findings, the most important; each run can have its own.
 const MOST: usize = 200;
+/// Columns that one sentence names.
+const COLUMNS: usize = 12;
 /// Versions that one sentence names.
 const VERSIONS: usize = 6;
 /// Characters of a text of the profiler that are shown.
@@ -92,6 +94,7 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
         .collect();
     for export in facts.exports {
         let own = [
+            schema_unknown(export),
             partial_export(export),
             no_api_calls(export),
             no_epoch(export, facts.run),
@@ -105,6 +108,21 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Finding> {
         );
     }
     list
+}
+
+fn schema_unknown(export: &Export) -> Option<Finding> {
+    (!export.lacking_columns.is_empty()).then(|| {
+        finding(
+            "schema-unknown",
+            Severity::Medium,
+            format!(
+                "The export has no column {}, which every known version has.",
+                listed(&export.lacking_columns, COLUMNS)
+            ),
+            (&[], "What they would tell is not measured; the rest is read as usual."),
+            "If this export is of a newer Nsight Systems, look for a newer version of this program.",
+        )
+    })
 }
 
 fn problem(run: &Run) -> Option<Finding> {
