@@ -141,7 +141,7 @@ fn process(dice: &mut Dice, pid: u32, steps: i64, report: &mut Report) -> Proces
                     _ => Kind::Copy(dice.pick(&[1, 2, 8, 8, 8, 9, 10]), dice.one_in(3)),
                 };
                 let on = thread(pid, dice.pick(&threads));
-                let before = if dice.one_in(3) { 6000 } else { 800 };
+                let before = if dice.one_in(3) { 6000 } else { 1500 };
                 let launch = if dice.one_in(15) {
                     on.unseen()
                 } else {
@@ -152,7 +152,7 @@ fn process(dice: &mut Dice, pid: u32, steps: i64, report: &mut Report) -> Proces
                 at += match dice.of(0, 4) {
                     0 => 0,
                     1 => dice.of(0, 50),
-                    2 => dice.of(0, 800),
+                    2 => dice.of(0, 5000),
                     // A dependent launch: the next one starts before this one has ended.
                     _ if length > 4 => -dice.of(0, 3),
                     _ => 1,
@@ -239,7 +239,10 @@ enum Class {
 
 fn class(process: &Process, op: &Op) -> Class {
     let in_call = op.launch.is_some_and(|(tid, at)| {
-        process.calls.iter().any(|&(of, start, end)| of == tid && start <= at && at < end)
+        process
+            .calls
+            .iter()
+            .any(|&(of, start, end)| of == tid && 0 <= start && start <= at && at < end)
     });
     match op.kind {
         Kind::Compute => Class::Compute,
