@@ -22,6 +22,7 @@ mod capture_kit;
 mod command;
 mod compare;
 mod doctor;
+mod fuzz;
 mod html_page;
 mod inputs;
 mod inspect;
