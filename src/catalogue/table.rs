@@ -336,6 +336,10 @@ catalogue! {
         "Capture more steps.";
 
     // What an export holds.
+    SchemaUnknown "schema-unknown" [Finding(Doctor), Warning(Report)] Fixed(Medium),
+        "An export lacks columns that every known version of its tables has.",
+        {},
+        "Look for a newer version of this program if the export is of a newer Nsight Systems.";
     GraphLevelTrace "graph-level-trace" [Finding(Doctor), Warning(Report)] Fixed(High),
         "CUDA graphs were captured as one row each: what runs inside them is unknown.",
         {},

@@ -20,7 +20,8 @@ const EXIT_STATUS: &str = "Exit status:
   3  an input could not be read or holds nothing to report, or an output could not be written; nothing is written
   4  done, but some inputs were unusable (--keep-going)
   5  a --gate was inconclusive
-A signal ends it as it ends any program (130 SIGINT, 143 SIGTERM, 134 where memory runs out); files appear whole or not at all";
+A signal ends it as it ends any program (130 SIGINT, 143 SIGTERM, 134 where memory runs out); files appear whole or not at all.
+A reader that closes the pipe (| head) is no error: the rest is not written, and the status says how the work ended";
 
 /// How much of a training step is communication, whether it hides behind compute, and whether a change helped.
 #[derive(Debug, Parser)]

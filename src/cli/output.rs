@@ -9,7 +9,7 @@ use crate::ingest::inspector::is_log;
 use crate::render::{self, Format, Page, Style, units};
 use crate::stage::{Stage, followed};
 use crate::text::printable;
-use crate::{Error, Result};
+use crate::{Error, Result, redact};
 
 /// Columns of a table that no terminal shows.
 const PIPE_WIDTH: usize = 100;
@@ -180,7 +180,7 @@ fn place(path: &Path) -> PathBuf {
 
 /// Writes a line to standard error. That it cannot be written is no reason to fail: there is nobody to tell.
 pub fn note(line: &str) {
-    let _ = writeln!(anstream::stderr(), "{}", printable(line));
+    let _ = writeln!(anstream::stderr(), "{}", printable(&redact::text(line)));
 }
 
 /// Lets `write` write to standard output; a closed pipe is success.

@@ -17,6 +17,7 @@
 //! ```
 //! The same name again is another capture of that variant.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -25,6 +26,7 @@ use super::group::{self, Files, Group};
 use super::{Scaling, option};
 use crate::error::{Error, Result};
 use crate::ingest::open;
+use crate::redact;
 
 /// The name that is looked for where no input is given.
 pub const FILE_NAME: &str = "nsysnccl.toml";
@@ -121,6 +123,10 @@ fn parse(path: &Path, text: &str) -> Result<Manifest> {
             .with_hint("0.01 means that 1 % counts"));
     }
     for entry in &document.variant {
+        if let Cow::Owned(shown) = redact::text(&entry.name) {
+            let fact = format!("the name of variant '{shown}' looks as if it held a secret");
+            return Err(Error::input(path, fact).with_hint("give the variant another name"));
+        }
         let files = Files {
             reports: find(folder, entry.reports.list())?,
             inspector: find(folder, entry.inspector.list())?,

@@ -56,6 +56,9 @@ impl Export {
                 nccl_payloads_described: contents.payloads_described,
                 mpi_ranks: meta.mpi_ranks.len() as u64,
             },
+            unread_tables: contents.differences.unread_tables.clone(),
+            unread_columns: contents.differences.unread_columns.clone(),
+            lacking_columns: contents.differences.lacking.clone(),
             profiler_notes: contents.notes.clone(),
         }
     }

@@ -13,10 +13,12 @@ use crate::ingest::nsys::notes::concerns_report;
 use crate::model::RankSource;
 use crate::steps::StepSource;
 use crate::text::{capitalised, shorten};
-use crate::units::{count, rank_list};
+use crate::units::{count, listed, rank_list};
 
 /// Findings, the most important; each run can have its own.
 const MOST: usize = 200;
+/// Columns that one sentence names.
+const COLUMNS: usize = 12;
 /// Versions that one sentence names.
 const VERSIONS: usize = 6;
 /// Characters of a text of the profiler that are shown.
@@ -86,6 +88,7 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Missing> {
         .collect();
     for export in facts.exports {
         let own = [
+            schema_unknown(export),
             partial_export(export),
             no_api_calls(export),
             no_epoch(export, facts.run),
@@ -99,6 +102,20 @@ pub fn of_run(facts: &Facts<'_>) -> Vec<Missing> {
         );
     }
     list
+}
+
+fn schema_unknown(export: &Export) -> Option<Missing> {
+    (!export.lacking_columns.is_empty()).then(|| {
+        missing(
+            Id::SchemaUnknown,
+            format!(
+                "The export has no column {}, which every known version has.",
+                listed(&export.lacking_columns, COLUMNS)
+            ),
+            (&[], "What they would tell is not measured; the rest is read as usual."),
+            "If this export is of a newer Nsight Systems, look for a newer version of this program.",
+        )
+    })
 }
 
 fn problem(run: &Run) -> Option<Missing> {

@@ -390,7 +390,9 @@ fn read(contents: Vec<Contents>) -> Reading {
         Ok((traces, _)) => (traces, None),
         Err(error) => (one_by_one(candidates), Some(error)),
     };
-    let problem = problem.or(clash);
+    let too_many = rule.as_ref().and_then(|rule| steps::too_many(traces.iter(), rule));
+    let too_many = too_many.map(|none| Error::inputs(none.fact).with_hint(none.hint));
+    let problem = problem.or(clash).or(too_many);
     if let Some(rule) = rule.as_ref().filter(|rule| rule.by_ranges()) {
         count_steps(&traces, rule, &mut steps);
     }

@@ -180,6 +180,15 @@ pub struct Export {
     pub settings: BTreeMap<String, String>,
     /// Rows by kind.
     pub rows: Rows,
+    /// Tables with measurements that are there and that no command reads; JSON has the first thousand.
+    #[serde(serialize_with = "first")]
+    pub unread_tables: Vec<String>,
+    /// `TABLE.column` of tables that are read, which are there and not read; JSON has the first thousand.
+    #[serde(serialize_with = "first")]
+    pub unread_columns: Vec<String>,
+    /// `TABLE.column` that every known version has, but not this one; JSON has the first thousand.
+    #[serde(serialize_with = "first")]
+    pub lacking_columns: Vec<String>,
     /// Warnings and errors that the profiler noted; JSON has the first thousand.
     #[serde(serialize_with = "first")]
     pub profiler_notes: Vec<Note>,

@@ -28,6 +28,10 @@ pub struct RankFiles {
 pub fn find(folders: &[PathBuf]) -> Result<BTreeMap<u32, RankFiles>> {
     let mut ranks: BTreeMap<u32, RankFiles> = BTreeMap::new();
     for folder in folders {
+        if folder.exists() && !folder.is_dir() {
+            // A pipe or a device is named as one.
+            open::open(folder)?;
+        }
         let unreadable = |e: std::io::Error| Error::input(folder, format!("cannot be listed: {e}"));
         let mut any = false;
         for entry in std::fs::read_dir(folder).map_err(unreadable)? {

@@ -41,7 +41,7 @@ fn waiting(members: &[Member<'_>]) -> Vec<Finding> {
         of_collective.entry(member.collective).or_default().push(member);
         let (count, ns) = all_ns.entry(member.rank).or_default();
         *count += 1;
-        *ns += member.length_ns;
+        *ns = ns.saturating_add(member.length_ns);
     }
     // By (rank that waits, rank that came later, primitive): wait, share, lateness of each collective.
     type Case = (i64, f64, Option<i64>);
@@ -64,7 +64,8 @@ fn waiting(members: &[Member<'_>]) -> Vec<Finding> {
                 .filter_map(|other| later(&other))
                 .max_by_key(|(late, rank)| (*late, std::cmp::Reverse(*rank)));
             // Lateness explains the waiting only if it is most of it.
-            let cause = last.filter(|(late, rank)| *rank != member.rank && *late * 2 >= wait_ns);
+            let cause = last
+                .filter(|(late, rank)| *rank != member.rank && late.saturating_mul(2) >= wait_ns);
             cases.entry((member.rank, cause.map(|(_, rank)| rank), wait_in)).or_default().push((
                 wait_ns,
                 share,
@@ -73,7 +74,8 @@ fn waiting(members: &[Member<'_>]) -> Vec<Finding> {
         }
     }
     let mut cases: Vec<_> = cases.into_iter().collect();
-    let total = |cases: &[Case]| cases.iter().map(|(wait_ns, ..)| wait_ns).sum::<i64>();
+    let total =
+        |cases: &[Case]| cases.iter().fold(0i64, |all, (wait_ns, ..)| all.saturating_add(*wait_ns));
     cases.sort_by_key(|(_, cases)| std::cmp::Reverse(total(cases)));
     let describe = |((rank, cause, wait_in), cases): ((u32, Option<u32>, &str), Vec<Case>)| {
         let (all, all_ns) = all_ns.get(&rank).copied().unwrap_or_default();

@@ -137,7 +137,7 @@ fn members(kernels: &[JoinedKernel]) -> Vec<Member<'_>> {
             collective: kernel.collective,
             rank: kernel.rank,
             late_ns: kernel.late_ns,
-            length_ns: kernel.end_ns - kernel.start_ns,
+            length_ns: kernel.end_ns.saturating_sub(kernel.start_ns),
             phases: &kernel.phases,
         })
         .collect()
@@ -352,7 +352,9 @@ impl<'r> Placed<'r> {
         for (&at, lanes) in &placed.lanes {
             let last = lanes.iter().map(|lane| own(lane.end_ns)).max();
             let kernel = windows.kernels.get(at);
-            placed.end_gaps.extend(kernel.zip(last).map(|(kernel, last)| kernel.end - last));
+            placed
+                .end_gaps
+                .extend(kernel.zip(last).map(|(kernel, last)| kernel.end.saturating_sub(last)));
         }
         // Requests are of the communicator that was dumped: its kernels are those with events, if the GPU has any.
         let with_lanes = |i: &usize| placed.lanes.is_empty() || placed.lanes.contains_key(i);
@@ -435,7 +437,7 @@ fn lateness(kernels: &mut [JoinedKernel], ranks: &[Windows], joined: &[JoinedRan
     }
     for kernel in kernels {
         let first = firsts.get(&kernel.collective);
-        kernel.late_ns = entered(kernel).zip(first).map(|(at, first)| at - first);
+        kernel.late_ns = entered(kernel).zip(first).map(|(at, first)| at.saturating_sub(*first));
     }
 }
 

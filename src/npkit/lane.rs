@@ -18,6 +18,16 @@ const RATES: usize = 64;
 /// Spans that may be open at once in a buffer; NPKit's do not nest deeper than two.
 const OPEN: usize = 16;
 
+/// No dump is as long, ns: over two years.
+const LONGEST: i64 = 1 << 56;
+/// No time is as far from 1970, ns: 73 years. The distance of any two nearer ones, and twice that, is an `i64` too.
+const FARTHEST: i64 = 1 << 61;
+
+/// True for a number of nanoseconds since 1970 that can be a time.
+pub fn is_time(ns: i64) -> bool {
+    -FARTHEST < ns && ns < FARTHEST
+}
+
 /// Rates of the two clocks of a rank.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Clocks {
@@ -28,16 +38,17 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// GPU ticks as nanoseconds.
+    /// GPU ticks as nanoseconds, at most [`LONGEST`].
     pub fn gpu_ns(&self, ticks: i64) -> i64 {
-        (ticks as f64 * 1e6 / self.gpu_khz).round() as i64
+        let ns = (ticks as f64 * 1e6 / self.gpu_khz).round() as i64;
+        ns.clamp(-LONGEST, LONGEST)
     }
 
-    /// A CPU timestamp as nanoseconds since 1970.
-    pub fn cpu_ns(&self, ticks: u64) -> i64 {
+    /// A CPU timestamp as nanoseconds since 1970; `None` if it cannot be a time.
+    pub fn cpu_ns(&self, ticks: u64) -> Option<i64> {
         let (num, den) = self.cpu_period;
-        let ns = i128::from(ticks) * i128::from(num) * 1_000_000_000 / i128::from(den.max(1));
-        i64::try_from(ns).unwrap_or(i64::MAX)
+        let ns = i128::from(ticks).checked_mul(i128::from(num))?.checked_mul(1_000_000_000)?;
+        i64::try_from(ns / i128::from(den.max(1))).ok().filter(|&ns| is_time(ns))
     }
 }
 
@@ -183,7 +194,7 @@ impl<'i> Reader<'i> {
         match meaning.role {
             Role::ClockCpu => {
                 let before = self.finish();
-                self.cpu_ns = Some(self.clocks.cpu_ns(record.timestamp));
+                self.cpu_ns = self.clocks.cpu_ns(record.timestamp);
                 self.gpu_base = None;
                 return before;
             }
@@ -274,7 +285,9 @@ impl<'i> Reader<'i> {
         self.last_tick = tick;
         let since = i128::from(tick) - i128::from(base);
         let since = i64::try_from(since).unwrap_or(if since < 0 { i64::MIN } else { i64::MAX });
-        Some(cpu_ns.saturating_add(self.clocks.gpu_ns(since)))
+        let time = Some(cpu_ns.saturating_add(self.clocks.gpu_ns(since))).filter(|&ns| is_time(ns));
+        self.faults.without_clock += u64::from(time.is_none());
+        time
     }
 }
 

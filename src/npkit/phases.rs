@@ -78,10 +78,10 @@ pub fn of(lanes: &[&Lane], proxies: &[&Proxy], rank: &RankDump, ids: &Ids, zero_
         for sum in of_channel.iter().flat_map(|lane| &lane.sums) {
             let name = ids.name(sum.entry);
             if !is_whole(name) {
-                *primitives.entry(primitive(name)).or_default() += sum.ns;
+                grow(primitives.entry(primitive(name)).or_default(), sum.ns);
             }
             if let Some(part) = Part::of(name) {
-                *parts.entry(part.label()).or_default() += sum.ns;
+                grow(parts.entry(part.label()).or_default(), sum.ns);
             }
         }
         collect(&mut by_primitive, primitives);
@@ -118,7 +118,7 @@ pub fn of(lanes: &[&Lane], proxies: &[&Proxy], rank: &RankDump, ids: &Ids, zero_
 fn times(lane: &Lane, rank: &RankDump, ids: &Ids, zero_ns: i64) -> LaneTimes {
     let mut phases: BTreeMap<String, i64> = BTreeMap::new();
     for sum in lane.sums.iter().filter(|sum| !is_whole(ids.name(sum.entry))) {
-        *phases.entry(primitive(ids.name(sum.entry)).to_owned()).or_default() += sum.ns;
+        grow(phases.entry(primitive(ids.name(sum.entry)).to_owned()).or_default(), sum.ns);
     }
     LaneTimes {
         channel: lane.channel,
@@ -168,13 +168,18 @@ fn requests(
     found
 }
 
+/// Adds a time; damaged dumps may hold more than a number can.
+fn grow(sum: &mut i64, ns: i64) {
+    *sum = sum.saturating_add(ns);
+}
+
 /// Length of the union of spans in order of their starts.
 fn union(spans: &[(i64, i64)]) -> i64 {
     let mut reached = i64::MIN;
     let mut length = 0;
     for &(start, end) in spans {
         let from = start.max(reached);
-        length += (end - from).max(0);
+        grow(&mut length, (end - from).max(0));
         reached = reached.max(end);
     }
     length
@@ -193,14 +198,14 @@ impl Wait {
         self.ns = self.ns.saturating_add(other.ns);
         self.of_ns = self.of_ns.saturating_add(other.of_ns);
         for (name, ns) in other.by_primitive {
-            *self.by_primitive.entry(name).or_default() += ns;
+            grow(self.by_primitive.entry(name).or_default(), ns);
         }
         self
     }
 
     fn add(&mut self, name: &str, ns: i64) {
         self.ns = self.ns.saturating_add(ns);
-        *self.by_primitive.entry(primitive(name).to_owned()).or_default() += ns;
+        grow(self.by_primitive.entry(primitive(name).to_owned()).or_default(), ns);
     }
 
     fn most(&self) -> Option<String> {
@@ -241,7 +246,7 @@ fn waited(sum: &Sum, rank: &RankDump, name: &str) -> Option<i64> {
     match Reserved::of(name) {
         Reserved::AllWaiting => Some(sum.ns),
         _ if sum.wrapped => None,
-        Reserved::Processing => collected().then(|| (sum.ns - sum.rsvd_ns).max(0)),
+        Reserved::Processing => collected().then(|| sum.ns.saturating_sub(sum.rsvd_ns).max(0)),
         Reserved::Waiting => collected().then(|| sum.rsvd_ns.min(sum.ns)),
         Reserved::Nothing => None,
     }

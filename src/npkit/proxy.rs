@@ -53,7 +53,10 @@ impl<'i> Reader<'i> {
     /// Takes the next record and returns what it ends.
     pub fn feed(&mut self, record: &Record) -> Option<Proxy> {
         let meaning = self.ids.get(record.id)?;
-        let now = self.clocks.cpu_ns(record.timestamp);
+        let Some(now) = self.clocks.cpu_ns(record.timestamp) else {
+            self.unpaired += 1;
+            return None;
+        };
         let key = (meaning.entry, record.rsvd);
         match meaning.role {
             Role::Entry if self.open.len() < IN_FLIGHT => {

@@ -69,7 +69,7 @@ fn row(name: &str, total: &Total, dump: &Dump, counts_polls: bool) -> EventTotal
     let wait_ns = match Reserved::of(name) {
         Reserved::AllWaiting => Some(total.ns),
         _ if total.wrapped > 0 || total.rsvd_ns == 0 => None,
-        Reserved::Processing => Some((total.ns - total.rsvd_ns).max(0)),
+        Reserved::Processing => Some(total.ns.saturating_sub(total.rsvd_ns).max(0)),
         Reserved::Waiting => Some(total.rsvd_ns.min(total.ns)),
         Reserved::Nothing => None,
     };

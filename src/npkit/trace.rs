@@ -13,7 +13,7 @@ use serde::de::{
 
 use super::dump::Dump;
 use super::ids::{Ids, is_whole};
-use super::lane::{Lane, Span};
+use super::lane::{Lane, Span, is_time};
 use super::proxy::Proxy;
 use super::read::{MOST_LANES, MOST_PROXIES};
 use crate::catalogue::Id;
@@ -114,7 +114,8 @@ impl Trace {
     }
 
     fn event(&mut self, event: &Event) {
-        let Some(now) = event.ts.map(|us| (us * 1e3).round() as i64) else { return };
+        let now = event.ts.map(|us| (us * 1e3).round() as i64).filter(|&ns| is_time(ns));
+        let Some(now) = now else { return };
         let key = (event.pid, event.tid);
         match event.ph.as_str() {
             "B" => {

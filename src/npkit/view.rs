@@ -139,12 +139,13 @@ fn collective(
     let here: Vec<(u32, &Group)> =
         groups.iter().filter_map(|(rank, groups)| Some((*rank, groups.get(index)?))).collect();
     let first = here.iter().map(|(_, group)| group.start_ns).min().filter(|_| here.len() > 1);
-    let late = |group: &Group| first.map(|first| group.start_ns - first);
+    let late = |group: &Group| first.map(|first| group.start_ns.saturating_sub(first));
     let ranks = here.iter().filter_map(|(rank, group)| {
         let of_rank = dump.ranks.get(rank)?;
         let (lanes, proxies) = (group.lanes(of_rank), group.proxies(of_rank));
         let phases = phases::of(&lanes, &proxies, of_rank, &dump.ids, zero_ns);
-        let (start_ns, end_ns) = (group.start_ns - zero_ns, group.end_ns - zero_ns);
+        let (start_ns, end_ns) =
+            (group.start_ns.saturating_sub(zero_ns), group.end_ns.saturating_sub(zero_ns));
         Some((*rank, RankCollective { start_ns, end_ns, late_ns: late(group), phases }))
     });
     Collective {
@@ -184,7 +185,7 @@ fn members(collectives: &[Collective]) -> Vec<Member<'_>> {
                 collective: collective.index,
                 rank: *rank,
                 late_ns: view.late_ns,
-                length_ns: view.end_ns - view.start_ns,
+                length_ns: view.end_ns.saturating_sub(view.start_ns),
                 phases: &view.phases,
             })
         })

@@ -1,12 +1,14 @@
 //! Reports that were saved as JSON, read back: `compare` takes them as a variant or as a baseline.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::path::Path;
 
 use serde::Deserialize;
 
 use super::{Report, SCHEMA};
 use crate::ingest::open;
-use crate::{Error, Result};
+use crate::{Error, Result, redact};
 
 /// No saved report is larger.
 const LARGEST: u64 = 256 * 1024 * 1024;
@@ -31,7 +33,7 @@ pub fn is_saved(path: &Path) -> bool {
 /// # Errors
 /// The file cannot be read, is not a report, or is one of another schema.
 pub fn read(path: &Path) -> Result<Report> {
-    let bytes = open::head(path, LARGEST)?;
+    let bytes = redacted(open::head(path, LARGEST)?);
     let again = "save it again: nsysnccl report REPORT.sqlite... -o report.json";
     let head: Head = serde_json::from_slice(&bytes).map_err(|e| {
         Error::input(path, format!("is not a saved report of nsysnccl ({e})")).with_hint(again)
@@ -56,6 +58,56 @@ pub fn read(path: &Path) -> Result<Report> {
     })
 }
 
+/// Texts of a document that are remembered as free of secrets: keys come again and again.
+const REMEMBERED: usize = 100_000;
+
+/// A JSON document whose texts may be shown: what was saved here is so already, but a document may come from elsewhere.
+fn redacted(document: Vec<u8>) -> Vec<u8> {
+    let mut free: HashSet<&[u8]> = HashSet::new();
+    // What was copied already, and up to where.
+    let mut out: Option<Vec<u8>> = None;
+    let mut copied = 0;
+    let mut at = 0;
+    while let Some(start) = memchr::memchr(b'"', &document[at..]).map(|found| at + found) {
+        let Some(end) = text_end(&document, start) else { break };
+        at = end;
+        let literal = &document[start..end];
+        if free.contains(literal) {
+            continue;
+        }
+        let text = serde_json::from_slice::<String>(literal).unwrap_or_default();
+        match redact::text(&text) {
+            Cow::Borrowed(_) if free.len() < REMEMBERED => drop(free.insert(literal)),
+            Cow::Borrowed(_) => {}
+            Cow::Owned(shown) => {
+                let out = out.get_or_insert_default();
+                out.extend_from_slice(&document[copied..start]);
+                out.extend(serde_json::Value::String(shown).to_string().into_bytes());
+                copied = end;
+            }
+        }
+    }
+    match out {
+        Some(mut out) => {
+            out.extend_from_slice(&document[copied..]);
+            out
+        }
+        None => document,
+    }
+}
+
+/// Where the text that begins with the quote at `start` ends, behind its other quote.
+fn text_end(document: &[u8], start: usize) -> Option<usize> {
+    let mut at = start + 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', document.get(at..)?)?;
+        if document[at] == b'"' {
+            return Some(at + 1);
+        }
+        at += 2;
+    }
+}
+
 /// The number of a report's schema; `None` for another document.
 fn number(schema: &str) -> Option<u32> {
     schema.strip_prefix("nsysnccl.report/")?.parse().ok()
@@ -71,6 +123,21 @@ mod tests {
         std::fs::write(&path, text).expect("written");
         assert!(is_saved(&path));
         read(&path).expect_err("no report").fact
+    }
+
+    #[test]
+    fn secrets_in_a_document_are_hidden_and_nothing_else_changes() {
+        let plain = br#"{"a \" b": ["x\\", "", 1], "token_count": 3"#.to_vec();
+        assert_eq!(redacted(plain.clone()), plain);
+        let planted = br#"{"a":"TOKEN=hunter2x\u0041 \"q\"","https://u:hunter2@h/":"b"}"#.to_vec();
+        let shown = String::from_utf8(redacted(planted)).expect("UTF-8");
+        assert!(!shown.contains("hunter2"), "{shown}");
+        let value: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+        assert_eq!(value["a"], "TOKEN=(hidden) \"q\"");
+        assert_eq!(value["https://(hidden)@h/"], "b");
+        for broken in ["\"", "\"\\", "{\"a", ""] {
+            assert_eq!(redacted(broken.into()), broken.as_bytes());
+        }
     }
 
     #[test]

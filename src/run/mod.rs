@@ -212,6 +212,10 @@ fn traces(reports: Vec<NsysReport>, logs: &[NcclLog], options: &Options) -> Resu
     if let Some(wanted) = &options.ranks {
         keep_ranks(&mut traces, wanted)?;
     }
+    if let Some(NoSteps { fact, hint }) = crate::steps::too_many(traces.iter(), &decided.rule) {
+        let paths: Vec<PathBuf> = inputs.iter().map(|i| PathBuf::from(&i.path)).collect();
+        return Err(Error::of_inputs(&paths, fact).with_hint(hint));
+    }
     Ok(Traces { traces, inputs, rule: decided.rule, warnings })
 }
 

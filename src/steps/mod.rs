@@ -203,6 +203,32 @@ pub fn chosen(trace: &RankTrace, chosen: &Chosen) -> Vec<Range> {
     }
 }
 
+/// Step ranges of all ranks together of which a report can be made: each costs some 2 kB of memory.
+pub const MOST: usize = 250_000;
+
+/// Why no report can be made of the steps of these ranks: there are more than [`MOST`].
+pub fn too_many<'t>(
+    traces: impl Iterator<Item = &'t RankTrace>,
+    rule: &StepRule,
+) -> Option<decide::NoSteps> {
+    let count = |trace: &RankTrace| match &rule.kind {
+        StepKind::Whole => 1,
+        StepKind::Ranges(what, _) => chosen(trace, what).len(),
+        StepKind::Kernel(pattern) => window::at_kernels(&trace.ops, &trace.names, pattern).len(),
+    };
+    let steps: usize = traces.map(count).sum();
+    (steps > MOST).then(|| decide::NoSteps {
+        fact: format!(
+            "'{}' means {} steps on all ranks together, more than the {} of which a report can be made",
+            rule.pattern,
+            crate::units::count(steps as u64),
+            crate::units::count(MOST as u64)
+        ),
+        hint: "name longer steps with --step, take --step whole, report on some ranks with --ranks, or capture a shorter time"
+            .to_owned(),
+    })
+}
+
 /// The step ranges of a rank: outermost, on one thread.
 pub fn select(trace: &RankTrace, what: &Chosen) -> Selection {
     let mut selection = select::select(&chosen(trace, what), &trace.ops, &trace.texts);

@@ -222,6 +222,9 @@ fn pipes_sockets_and_devices_are_refused_for_every_kind_of_input() {
             &["report", "run_0.sqlite", "--topo", path],
             &["report", "run_0.sqlite", "--inspector", path],
             &["compare", "--manifest", path],
+            &["compare", "run_0.sqlite", path],
+            &["report", "run_0.sqlite", "--npkit", path],
+            &["npkit", path],
             &["inspect", path],
             &["doctor", path],
         ] {
@@ -407,4 +410,157 @@ fn a_signal_leaves_no_temporary_file() {
         assert_eq!(child.wait().expect("ends").signal(), Some(number));
         assert_eq!(names(folder.path()), ["b.md", "run_0.sqlite"], "{name}");
     }
+}
+
+/// A saved report that somebody planted secrets in, a topology and a manifest with some, and names of processes.
+#[test]
+fn secrets_in_saved_reports_topologies_and_manifests_are_hidden() {
+    let folder = crate::support::folder();
+    let at = |name: &str| folder.path().join(name);
+    let good = "GPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV18\t0-7\nGPU1\tNV18\t X \t0-7\n";
+    for secret in with_secrets() {
+        let mut report = steps(&["step 1", "step 2", "step 3"]);
+        report.system("Hostname", "planted");
+        report.row("PROCESSES", &[("pid", 7.into()), ("name", text(&format!("x {secret}")))]);
+        report.save(folder.path(), "run_0.sqlite");
+        let saved = run(program(folder.path(), &["report", "run_0.sqlite", "--format", "json"]));
+        let saved = said(&saved.stdout);
+        assert!(saved.contains("planted") && saved.contains("gemm"));
+        let quoted = serde_json::Value::String(secret.clone()).to_string();
+        let bare = quoted.trim_matches('"');
+        let planted = saved.replace("planted", bare).replace("gemm", bare).replace("step 2", bare);
+        std::fs::write(at("a.json"), &planted).expect("written");
+        std::fs::write(at("b.json"), &planted).expect("written");
+        std::fs::write(at("topo.txt"), good.replace("0-7", &secret)).expect("written");
+        std::fs::write(at("set.toml"), format!("[[variant]]\nname = '{secret}'\nreports = 'x'\n"))
+            .expect("written");
+        for command in [
+            &["compare", "a.json", "b.json", "-v"][..],
+            &["report", "run_0.sqlite", "--topo", "topo.txt", "-v"],
+            &["compare", "--manifest", "set.toml"],
+            &["doctor", "run_0.sqlite", "topo.txt", "a.json"],
+        ] {
+            for format in ["terminal", "markdown", "html", "json", "csv"] {
+                let output = run(program(
+                    folder.path(),
+                    &[command, &["--full", "--format", format]].concat(),
+                ));
+                let all = said(&output.stdout) + &said(&output.stderr);
+                assert!(!all.contains(SECRET), "{secret}: {command:?} {format}: {all}");
+            }
+        }
+        std::fs::remove_file(at("run_0.sqlite")).expect("removed");
+    }
+}
+
+/// `report | head -1` ends without a word, like other programs.
+#[cfg(unix)]
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let folder = crate::support::folder();
+    steps(&["step 1", "step 2", "step 3"]).save(folder.path(), "run_0.sqlite");
+    let bin = env!("CARGO_BIN_EXE_nsysnccl");
+    for what in ["report run_0.sqlite --format html", "doctor run_0.sqlite --full", "man report"] {
+        let script = format!("{{ '{bin}' {what}; echo $? >status; }} | head -c 1 >/dev/null");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).current_dir(folder.path());
+        let output = run(shell);
+        assert_eq!(said(&output.stderr), "", "{what}");
+        assert_eq!(std::fs::read(folder.path().join("status")).expect("read"), b"0\n", "{what}");
+    }
+}
+
+/// Where memory runs out the program ends, and no output is half-written.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_limit_of_memory_leaves_nothing_behind() {
+    let folder = crate::support::folder();
+    steps(&["step 1", "step 2", "step 3"]).save(folder.path(), "run_0.sqlite");
+    let under = |kib: u64| {
+        let script = format!(
+            "ulimit -c 0; ulimit -d {kib}; exec '{}' report run_0.sqlite --threads 2 -o a.md -o a.json",
+            env!("CARGO_BIN_EXE_nsysnccl")
+        );
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).current_dir(folder.path());
+        run(shell)
+    };
+    for kib in [1_000, 2_000, 4_000, 8_000, 16_000, 32_000] {
+        let output = under(kib);
+        if output.status.success() {
+            break;
+        }
+        // It was ended, or it said what it could not get; nothing is there either way.
+        assert_eq!(names(folder.path()), ["run_0.sqlite"], "{kib} kiB: {}", said(&output.stderr));
+    }
+    let _ = std::fs::remove_file(folder.path().join("a.md"));
+    let output = under(300_000);
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    assert_eq!(names(folder.path()), ["a.json", "a.md", "run_0.sqlite"]);
+}
+
+/// Files are opened one after the other, a few for each thread at a time.
+#[cfg(unix)]
+#[test]
+fn many_files_need_few_handles() {
+    let folder = crate::support::folder();
+    let log = "h:7:7 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\n";
+    for i in 0..400 {
+        std::fs::write(folder.path().join(format!("n{i}.nccl.log")), log).expect("written");
+    }
+    for rank in 0..60 {
+        let path = steps(&["step 1"]).save(folder.path(), &format!("run_{rank}.sqlite"));
+        assert!(path.exists());
+    }
+    let bin = env!("CARGO_BIN_EXE_nsysnccl");
+    let script = format!("ulimit -n 48; exec '{bin}' doctor . --threads 2 --format json");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).current_dir(folder.path());
+    let output = run(shell);
+    let view: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+    assert_eq!(view["exports"].as_array().map(Vec::len), Some(60));
+    assert_eq!(view["nccl_logs"].as_array().map(Vec::len), Some(400));
+    assert_eq!(view["unusable"].as_array().map(Vec::len), Some(0));
+}
+
+/// Two programs that write one file at once: it is the whole output of one of them.
+#[test]
+fn two_writers_of_one_file_leave_a_whole_one() {
+    let folder = crate::support::folder();
+    steps(&["step 1", "step 2", "step 3"]).save(folder.path(), "run_0.sqlite");
+    let start = || {
+        let mut command =
+            program(folder.path(), &["report", "run_0.sqlite", "-o", "a.json", "-o", "a.html"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("runs")
+    };
+    let children: Vec<_> = (0..4).map(|_| start()).collect();
+    for mut child in children {
+        assert!(child.wait().expect("ends").success());
+    }
+    assert_eq!(names(folder.path()), ["a.html", "a.json", "run_0.sqlite"]);
+    let json = std::fs::read(folder.path().join("a.json")).expect("read");
+    assert!(serde_json::from_slice::<serde_json::Value>(&json).is_ok());
+}
+
+/// More step ranges than a report can hold are refused before anything is made of them, by `doctor` too.
+#[test]
+fn very_many_steps_are_refused() {
+    let folder = crate::support::folder();
+    let path = steps(&["step 1"]).save(folder.path(), "run_0.sqlite");
+    let connection = Connection::open(&path).expect("opens");
+    let many = "PRAGMA synchronous = OFF;
+        INSERT INTO NVTX_EVENTS (start, \"end\", eventType, text, globalTid, domainId)
+        WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 260000)
+        SELECT 10000 + 10 * x, 10005 + 10 * x, 59, 'step ' || x, globalTid, 0
+        FROM n, (SELECT globalTid FROM NVTX_EVENTS WHERE text = 'step 1')";
+    connection.execute_batch(many).expect("is SQL");
+    drop(connection);
+    let words = ["means 260,001 steps", "more than the 250,000", "try: name longer steps"];
+    assert_refused(&run(program(folder.path(), &["report", "run_0.sqlite"])), 3, &words);
+    let output = run(program(folder.path(), &["doctor", "run_0.sqlite", "--format", "json"]));
+    let view: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(view["runs"][0]["command"].is_null(), "{}", view["runs"]);
+    let fact = view["runs"][0]["problem"]["fact"].as_str().unwrap_or_default();
+    assert!(fact.contains(words[0]), "{fact}");
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::db::{Db, int, shown, time};
 use super::gpu_work::{GpuRow, GpuWork, Kind, Sink};
 use super::metadata::Metadata;
+use super::schema::{self, Differences};
 use super::{NsysReport, Options, Place, Ranges, queries};
 use crate::model::{Class, CommOp, Ns, Ops};
 use crate::{Error, Result, classify};
@@ -27,6 +28,8 @@ pub struct Contents {
     pub payloads_described: bool,
     /// Warnings and errors of the profiler.
     pub notes: Vec<Note>,
+    /// How its tables differ from those that are read.
+    pub differences: Differences,
     /// Why there is no GPU work, so that no report can be made; `None` where there is some.
     pub no_work: Option<Error>,
 }
@@ -72,7 +75,7 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents
     let ranked = tally.ranked();
     let no_work = ranked
         .is_empty()
-        .then(|| super::no_work::reason(&db, tally.oddities.before_capture))
+        .then(|| super::no_work::reason(&db, &meta, tally.oddities.before_capture))
         .transpose()?;
     let mut ranges = Ranges::read(&db, &meta, &tally.kernel_names, options)?;
     let place = Place { input: index, report: super::file_name(path) };
@@ -110,7 +113,8 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents
         user_ranges: ranges.found.user_ranges,
         elsewhere: ranges.elsewhere(&ranked),
     };
-    Ok(Contents { report, work, meta, capture_ns, payloads_described, notes, no_work })
+    let differences = schema::of(&db, &meta);
+    Ok(Contents { report, work, meta, capture_ns, payloads_described, notes, differences, no_work })
 }
 
 /// One device, counted.

@@ -34,7 +34,8 @@ pub struct Table {
 }
 
 impl Table {
-    fn is_called(&self, name: &str) -> bool {
+    /// True for its name or the older one, however it is written.
+    pub fn is_called(&self, name: &str) -> bool {
         name.eq_ignore_ascii_case(self.name)
             || self.alias.is_some_and(|alias| name.eq_ignore_ascii_case(alias))
     }
@@ -42,6 +43,15 @@ impl Table {
 
 const fn table(name: &'static str, columns: &'static [&'static str]) -> Table {
     Table { name, alias: None, columns }
+}
+
+/// A table of an export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Present {
+    /// Its name.
+    pub name: String,
+    /// Its columns.
+    pub columns: Vec<String>,
 }
 
 /// Every table that a query may name, with every column.
@@ -215,6 +225,8 @@ pub struct Db {
     steps_left: Arc<AtomicU64>,
     /// Bytes of text that may still be handed out.
     text_left: Cell<u64>,
+    /// The tables that are there.
+    tables: Vec<Present>,
     /// The rows that a query gathers, until they are handed out.
     gathered: Gathered,
     /// Further connections to the file, for reading parts of a table at the same time.
@@ -287,6 +299,7 @@ impl Db {
             text_left: Cell::new(size.saturating_mul(TEXT_PER_BYTE)),
             gathered: Gathered::default(),
             others: Mutex::default(),
+            tables: Vec::new(),
         };
         gather::define(&db.connection, &db.gathered).map_err(|e| sql_error(path, &e))?;
         db.bound().map_err(|e| sql_error(path, &e))?;
@@ -295,7 +308,7 @@ impl Db {
             "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{}; PRAGMA trusted_schema = OFF; PRAGMA hard_heap_limit = {memory};",
             CACHE / 1024
         ))?;
-        let Schema { tables: present, others } = db.schema()?;
+        let Schema { tables: names, others } = db.schema()?;
         if let Some((kind, name)) =
             others.iter().find(|(_, name)| TABLES.iter().any(|table| table.is_called(name)))
         {
@@ -303,7 +316,7 @@ impl Db {
             return Err(Error::input(path, format!("holds a {kind} in place of the table {name}, so it is not an export of Nsight Systems"))
                 .with_hint(format!("export the report: {} REPORT.nsys-rep", super::export::COMMAND)));
         }
-        if !MARKS.iter().any(|mark| present.iter().any(|name| name.eq_ignore_ascii_case(mark))) {
+        if !MARKS.iter().any(|mark| names.iter().any(|name| name.eq_ignore_ascii_case(mark))) {
             return Err(Error::input(
                 path,
                 "is a SQLite file, but no export of Nsight Systems (none of its tables is there)",
@@ -311,7 +324,10 @@ impl Db {
             .with_hint(format!("export the report: {} REPORT.nsys-rep", super::export::COMMAND)));
         }
         db.allow_steps();
-        lay_views(&db.connection, &present).map_err(|e| db.stopped(e.into()))?;
+        let columns = |name: String| Ok(Present { columns: columns(&db.connection, &name)?, name });
+        let tables: rusqlite::Result<_> = names.into_iter().map(columns).collect();
+        db.tables = tables.map_err(|e| db.stopped(e.into()))?;
+        lay_views(&db.connection, &db.tables).map_err(|e| db.stopped(e.into()))?;
         Ok(db)
     }
 
@@ -338,6 +354,11 @@ impl Db {
     /// Size of the file in bytes.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// The tables that are there, by name.
+    pub fn tables(&self) -> &[Present] {
+        &self.tables
     }
 
     /// The file.
@@ -580,30 +601,28 @@ fn require_unlocked(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// The database is damaged.
-pub fn lay_views(connection: &Connection, present: &[String]) -> rusqlite::Result<()> {
+pub fn lay_views(connection: &Connection, present: &[Present]) -> rusqlite::Result<()> {
     for table in TABLES {
         let found = [Some(table.name), table.alias]
             .into_iter()
             .flatten()
-            .find_map(|wanted| present.iter().find(|name| name.eq_ignore_ascii_case(wanted)));
-        connection.execute_batch(&view_sql(connection, table, found.map(String::as_str))?)?;
+            .find_map(|wanted| present.iter().find(|t| t.name.eq_ignore_ascii_case(wanted)));
+        connection.execute_batch(&view_sql(table, found))?;
     }
     Ok(())
 }
 
-fn view_sql(
-    connection: &Connection,
-    table: &Table,
-    found: Option<&str>,
-) -> rusqlite::Result<String> {
-    let there: Vec<String> = match found {
-        None => Vec::new(),
-        Some(name) => {
-            let mut statement =
-                connection.prepare("SELECT name FROM pragma_table_info(?1, 'main')")?;
-            statement.query_map([name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?
-        }
-    };
+/// The columns of a table.
+///
+/// # Errors
+/// The database is damaged.
+pub fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare("SELECT name FROM pragma_table_info(?1, 'main')")?;
+    statement.query_map([table], |row| row.get(0))?.collect()
+}
+
+fn view_sql(table: &Table, found: Option<&Present>) -> String {
+    let there = found.map_or(&[][..], |found| &found.columns);
     let columns: Vec<String> = table
         .columns
         .iter()
@@ -617,14 +636,10 @@ fn view_sql(
         })
         .collect();
     let source = match found {
-        Some(name) => format!("FROM main.{}", quoted(name)),
+        Some(found) => format!("FROM main.{}", quoted(&found.name)),
         None => "WHERE 0".to_owned(),
     };
-    Ok(format!(
-        "CREATE TEMP VIEW {} AS SELECT {} {source};",
-        quoted(table.name),
-        columns.join(", ")
-    ))
+    format!("CREATE TEMP VIEW {} AS SELECT {} {source};", quoted(table.name), columns.join(", "))
 }
 
 fn quoted(name: &str) -> String {

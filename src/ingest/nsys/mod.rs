@@ -17,6 +17,7 @@ pub mod notes;
 pub mod payload;
 pub mod queries;
 pub mod ranges;
+pub mod schema;
 pub mod stream_order;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -131,7 +132,7 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
     let mut work = GpuWork::<DeviceWork>::read(&db, meta.zero, options.parts)?;
     let ranked = work.ranked();
     if ranked.is_empty() {
-        return Err(no_work::reason(&db, work.oddities.before_capture)?);
+        return Err(no_work::reason(&db, &meta, work.oddities.before_capture)?);
     }
     let mut read = Ranges::read(&db, &meta, &work.kernel_names, options)?;
 
@@ -178,7 +179,8 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
         candidates.push(candidate);
     }
     let input = describe(&db, &meta, work.rows, &read.found, api_rows);
-    let warnings = warnings(&place.report, &meta, &odd, &read.found);
+    let mut warnings = warnings(&place.report, &meta, &odd, &read.found);
+    warnings.extend(differs(&db, &meta, &place.report));
     let user_ranges = read.found.user_ranges;
     Ok(NsysReport { input, candidates, warnings, user_ranges, elsewhere: read.elsewhere(&ranked) })
 }
@@ -359,6 +361,30 @@ fn describe(db: &Db, meta: &Metadata, rows: [u64; 4], found: &Found, api_rows: u
         },
         size_bytes: db.size(),
     }
+}
+
+/// Columns that one warning names.
+const COLUMNS: usize = 12;
+
+/// The one warning about an export whose columns are not those that are known.
+fn differs(db: &Db, meta: &Metadata, report: &str) -> Option<Warning> {
+    let schema::Differences { lacking, newer, .. } = schema::of(db, meta);
+    if lacking.is_empty() {
+        return None;
+    }
+    let (major, minor) = schema::NEWEST;
+    let which = newer.map_or_else(
+        || "The export's tables are not those of a known version".to_owned(),
+        |newer| format!("The export's schema {newer} is newer than the newest that is known here, {major}.{minor}"),
+    );
+    let lacking: Vec<&str> = lacking.iter().map(String::as_str).collect();
+    let message = format!(
+        "{which}: it has no column {}. What they would tell is not measured; the rest is read as usual.",
+        units::listed(&lacking, COLUMNS)
+    );
+    let hint =
+        "If this export is of a newer Nsight Systems, look for a newer version of this program.";
+    Some(Warning::new(Id::SchemaUnknown, message).with_hint(hint).in_report(report))
 }
 
 fn warnings(report: &str, meta: &Metadata, odd: &Oddities, found: &Found) -> Vec<Warning> {

@@ -1,19 +1,36 @@
 //! Why a report holds no GPU work: not captured, from before the capture, or launched but not recorded.
 
 use super::db::{Db, int, text};
-use super::{notes, queries};
+use super::metadata::Metadata;
+use super::{notes, queries, schema};
 use crate::text::{printable, shorten};
-use crate::units::{count, plural};
+use crate::units::{count, listed, plural};
 use crate::{Error, Result};
 
 /// Characters of the profiler's note that are shown.
 const NOTE: usize = 200;
+/// Tables and columns that are named.
+const NAMES: usize = 12;
 
 /// The error for a report without GPU work; `before_capture` rows of it were there but left out.
 ///
 /// # Errors
 /// The report is damaged.
-pub fn reason(db: &Db, before_capture: u64) -> Result<Error> {
+pub fn reason(db: &Db, meta: &Metadata, before_capture: u64) -> Result<Error> {
+    let schema::Differences { lacking, unread_tables, newer, .. } = schema::of(db, meta);
+    if let Some(newer) = newer {
+        let (major, minor) = schema::NEWEST;
+        let names: Vec<&str> = lacking.iter().chain(&unread_tables).map(String::as_str).collect();
+        let fact = format!(
+            "holds no GPU work that can be read: its schema {newer} is newer than the newest that is known here, {major}.{minor}, and differs in {}",
+            listed(&names, NAMES)
+        );
+        if !names.is_empty() {
+            return Ok(Error::input(db.path(), fact).with_hint(
+                "look for a newer version of this program, or export the report with an older Nsight Systems",
+            ));
+        }
+    }
     if before_capture > 0 {
         return Ok(Error::input(
             db.path(),

@@ -78,6 +78,7 @@ fn document(view: &Examination) -> Document {
             "More about the captures",
             export_settings
                 .into_iter()
+                .chain(tables::unread(view))
                 .chain(tables::notes(view))
                 .map(Block::Details)
                 .collect::<Vec<_>>(),

@@ -11,6 +11,9 @@ const MOST_ROWS: usize = 1000;
 /// Characters of a note of the profiler that a table shows; JSON has more.
 const NOTE: usize = 500;
 
+/// Tables that are named in a cell; JSON has more.
+const UNREAD: usize = 20;
+
 fn file(path: &str) -> Cell {
     Cell::text(path.rsplit(['/', '\\']).next().unwrap_or(path)).with_title(path)
 }
@@ -234,6 +237,27 @@ pub(super) fn logs(view: &Examination) -> Option<Table> {
     ];
     (!rows.is_empty())
         .then(|| Table::new("What is beside the exports", columns).without_blank_columns())
+}
+
+/// Tables with measurements that no command reads, and how many columns of the others.
+pub(super) fn unread(view: &Examination) -> Option<Table> {
+    let rows: Vec<&Export> = view
+        .exports
+        .iter()
+        .filter(|export| !export.unread_tables.is_empty() || !export.unread_columns.is_empty())
+        .take(MOST_ROWS)
+        .collect();
+    let tables = |export: &&Export| units::listed(&export.unread_tables, UNREAD);
+    let columns = vec![
+        Column::new("file", "", Align::Left, rows.iter().map(|e| file(&e.path)).collect()),
+        Column::text("tables", rows.iter().map(tables)),
+        Column::count(
+            "columns of other tables",
+            rows.iter().map(|export| Some(export.unread_columns.len() as u64)),
+        )
+        .help("JSON names them"),
+    ];
+    (!rows.is_empty()).then(|| Table::new("What is there and not read", columns))
 }
 
 /// What the profiler noted.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use nsysnccl::ingest::nsys::db::{TABLES, lay_views};
+use nsysnccl::ingest::nsys::db::{Present, TABLES, columns, lay_views};
 use nsysnccl::ingest::nsys::queries::{ALL, Query};
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -58,12 +58,16 @@ fn over(report: &Report) -> Connection {
     connection
 }
 
-fn tables(connection: &Connection) -> Vec<String> {
+fn tables(connection: &Connection) -> Vec<Present> {
     let mut statement = connection
         .prepare("SELECT name FROM sqlite_master WHERE type = 'table'")
         .expect("a statement");
     let names = statement.query_map([], |row| row.get(0)).expect("rows");
-    names.collect::<Result<_, _>>().expect("names")
+    let table = |name: Result<String, _>| {
+        let name = name.expect("a name");
+        Present { columns: columns(connection, &name).expect("columns"), name }
+    };
+    names.map(table).collect()
 }
 
 #[test]
@@ -152,9 +156,15 @@ fn every_query_prepares_on_every_version_with_any_table_missing() {
     for (version, name) in schemas().versions.iter().enumerate() {
         let complete: Vec<String> =
             all.iter().map(|table| schemas().create(version, table)).collect();
-        let present: Vec<String> = all.iter().map(|table| (*table).to_owned()).collect();
+        let present: Vec<Present> = all
+            .iter()
+            .map(|table| Present {
+                name: (*table).to_owned(),
+                columns: schemas().columns(version, table).into_iter().map(|c| c.name).collect(),
+            })
+            .collect();
         let without = |missing: &str| {
-            present.iter().filter(|table| *table != missing).cloned().collect::<Vec<_>>()
+            present.iter().filter(|table| table.name != missing).cloned().collect::<Vec<_>>()
         };
         let mut cases = vec![("nothing", present.clone()), ("everything", Vec::new())];
         cases.extend(TABLES.iter().map(|table| (table.name, without(table.name))));

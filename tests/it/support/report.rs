@@ -368,8 +368,40 @@ impl Report {
         correlation
     }
 
+    /// A copy of any kind from one device to another (or the same). Returns its correlation id.
+    pub fn copy_of(
+        &mut self,
+        kind: i64,
+        bytes: i64,
+        [from, to]: [i64; 2],
+        stream: Stream,
+        time: Range<i64>,
+        launch: Launch,
+    ) -> i64 {
+        let correlation = self.launch(launch);
+        let what = [
+            ("copyKind", kind.into()),
+            ("bytes", bytes.into()),
+            ("srcDeviceId", from.into()),
+            ("dstDeviceId", to.into()),
+        ];
+        self.gpu_row("CUPTI_ACTIVITY_KIND_MEMCPY", correlation, stream, time, launch.thread, &what);
+        correlation
+    }
+
     /// A memset.
     pub fn memset(&mut self, bytes: i64, stream: Stream, time: Range<i64>, launch: Launch) {
+        self.memset_of(bytes, stream, time, launch);
+    }
+
+    /// A memset. Returns its correlation id.
+    pub fn memset_of(
+        &mut self,
+        bytes: i64,
+        stream: Stream,
+        time: Range<i64>,
+        launch: Launch,
+    ) -> i64 {
         let correlation = self.launch(launch);
         self.gpu_row(
             "CUPTI_ACTIVITY_KIND_MEMSET",
@@ -379,6 +411,7 @@ impl Report {
             launch.thread,
             &[("bytes", bytes.into())],
         );
+        correlation
     }
 
     /// A CUDA graph as one row. Returns its correlation id.

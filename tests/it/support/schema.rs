@@ -14,12 +14,6 @@ const PUBLISHED: &[(&str, &str)] = &[
         "deviceId:INTEGER! contextId:INTEGER! greenContextId:INTEGER streamId:INTEGER! correlationId:INTEGER \
          globalPid:INTEGER eventId:INTEGER! eventSyncId:INTEGER",
     ),
-    (
-        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-        "start:INTEGER! end:INTEGER! deviceId:INTEGER! contextId:INTEGER! greenContextId:INTEGER streamId:INTEGER! \
-         correlationId:INTEGER globalPid:INTEGER deprecatedSyncType:INTEGER syncType:INTEGER! eventId:INTEGER! \
-         eventSyncId:INTEGER",
-    ),
 ];
 
 /// A column.
@@ -90,12 +84,13 @@ impl Schemas {
 
     /// The columns of a table in a version, or in the nearest version that lists it (the later of two).
     pub fn columns(&self, version: usize, table: &str) -> Vec<Column> {
-        if let Some((_, listed)) = PUBLISHED.iter().find(|(name, _)| *name == table) {
-            return columns(listed);
-        }
         let listed = self.tables.iter().filter(|((_, name), _)| name == table);
         let nearest = listed.min_by_key(|((v, _), _)| (v.abs_diff(version), std::cmp::Reverse(*v)));
-        nearest.unwrap_or_else(|| panic!("no version lists {table}")).1.clone()
+        if let Some((_, nearest)) = nearest {
+            return nearest.clone();
+        }
+        let published = PUBLISHED.iter().find(|(name, _)| *name == table);
+        columns(published.unwrap_or_else(|| panic!("no version lists {table}")).1)
     }
 
     /// `CREATE TABLE` as an export has it.
