@@ -65,8 +65,10 @@ fn fit(groups: &[&CollectiveGroup]) -> Option<SizeFit> {
             *point = (point.0 + ns as f64 * group.count as f64, point.1 + group.count);
         }
     }
-    let line: Vec<(f64, f64)> =
-        points.iter().map(|(&bytes, &(ns, calls))| (bytes as f64, ns / calls.max(1) as f64)).collect();
+    let line: Vec<(f64, f64)> = points
+        .iter()
+        .map(|(&bytes, &(ns, calls))| (bytes as f64, ns / calls.max(1) as f64))
+        .collect();
     let none = SizeFit {
         op: first.op.clone(),
         comm_id: first.comm_id.clone(),
@@ -109,9 +111,10 @@ fn theil_sen(points: &[(f64, f64)]) -> Result<(f64, f64), String> {
     // Of very many sizes some, evenly: pairs grow with the square.
     let every = points.len().div_ceil(MOST_POINTS);
     let points: Vec<(f64, f64)> = points.iter().step_by(every).copied().collect();
-    let pairs = points.iter().enumerate().flat_map(|(i, a)| {
-        points[i + 1..].iter().map(move |b| (b.1 - a.1) / (b.0 - a.0))
-    });
+    let pairs = points
+        .iter()
+        .enumerate()
+        .flat_map(|(i, a)| points[i + 1..].iter().map(move |b| (b.1 - a.1) / (b.0 - a.0)));
     let slope = stats::median(&pairs.collect::<Vec<f64>>()).unwrap_or(0.0);
     if slope <= 0.0 {
         return Err("larger messages take no longer".to_owned());
@@ -164,7 +167,10 @@ mod tests {
         assert_eq!(two[0].reason.as_deref(), Some("2 sizes: a line takes at least 3"));
         assert_eq!((two[0].latency_ns, two[0].half_speed_bytes), (None, None));
         let near = fits(&[group(100, 9, 1), group(200, 10, 1), group(300, 11, 1)]);
-        assert_eq!(near[0].reason.as_deref(), Some("the largest size is under 4 times the smallest"));
+        assert_eq!(
+            near[0].reason.as_deref(),
+            Some("the largest size is under 4 times the smallest")
+        );
         let flat = fits(&[group(100, 9, 1), group(2000, 9, 1), group(30_000, 9, 1)]);
         assert_eq!(flat[0].reason.as_deref(), Some("larger messages take no longer"));
     }

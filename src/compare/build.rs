@@ -16,8 +16,9 @@ use super::expectation::{self, Facts};
 use super::values::delta;
 use super::verdict::{self, Judgement, Side};
 use super::{
-    CONFIDENCE, Comparison, Deltas, KernelChange, Method, Parts, PathMean, SCHEMA, Scaling, Settings,
-    Variant, VariantInput, Verdict, gate, kernels, option, replayed, sample, statistic, waterfall,
+    CONFIDENCE, Comparison, Deltas, KernelChange, Method, Parts, PathMean, SCHEMA, Scaling,
+    Settings, Variant, VariantInput, Verdict, gate, kernels, option, replayed, sample, statistic,
+    waterfall,
 };
 
 /// The two sides of a ratio are resampled independently.

@@ -52,9 +52,7 @@ pub(super) fn changes(before: &[Report], after: &[Report]) -> Vec<KernelChange> 
     };
     let more = after.keys().filter(|key| !before.contains_key(*key));
     let mut all: Vec<KernelChange> = before.keys().chain(more).map(change).collect();
-    all.retain(|row| {
-        row.change_ns != 0 && row.change_ns.unsigned_abs() as f64 >= LEAST * total
-    });
+    all.retain(|row| row.change_ns != 0 && row.change_ns.unsigned_abs() as f64 >= LEAST * total);
     all.sort_by(|a, b| {
         let size = |row: &KernelChange| row.change_ns.unsigned_abs();
         size(b).cmp(&size(a)).then_with(|| (&a.name, &a.class).cmp(&(&b.name, &b.class)))

@@ -174,8 +174,7 @@ impl Comparison {
         };
         let speedup = |v: &Variant| v.speedup.unwrap_or(1.0);
         let fastest = of(Verdict::Faster).max_by(|a, b| speedup(a).total_cmp(&speedup(b)));
-        fastest
-            .or_else(|| of(Verdict::Slower).min_by(|a, b| speedup(a).total_cmp(&speedup(b))))
+        fastest.or_else(|| of(Verdict::Slower).min_by(|a, b| speedup(a).total_cmp(&speedup(b))))
     }
 
     /// True if a step of the variant is known not to do the work of a step of the baseline, so that a shorter one is no gain by itself:

@@ -660,9 +660,8 @@ fn promises_are_set_against_what_the_variant_gave() {
     );
     assert!((promise.off_rel - 1.0 / 30.0).abs() < 1e-9);
     // Two options at once: nothing was promised of both.
-    after.options.push(ChangedOption {
-        option: TrainingOption::Bf16Hook,
-        source: "--option".to_owned(),
-    });
+    after
+        .options
+        .push(ChangedOption { option: TrainingOption::Bf16Hook, source: "--option".to_owned() });
     assert!(settled(&[variant("base", vec![base]), after]).promises.is_empty());
 }

@@ -82,9 +82,8 @@ pub fn analyse(
     let floors = Floors::new(&model);
     let pieces: Vec<Vec<path::Piece>> =
         (0..steps.len()).into_par_iter().map(|step| path::pieces(&model, &floors, step)).collect();
-    let critical_path: Vec<CriticalPath> = (0..steps.len())
-        .map(|step| path::critical_path(&model, step, &pieces[step]))
-        .collect();
+    let critical_path: Vec<CriticalPath> =
+        (0..steps.len()).map(|step| path::critical_path(&model, step, &pieces[step])).collect();
     let mut on_path: OnPath = vec![Default::default(); traces.len()];
     let counted = steps.iter().zip(&pieces).filter(|(step, _)| step.counted);
     for piece in counted.flat_map(|(_, pieces)| pieces) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Rank;
+use super::rank::Rank;
 use super::view::Excess;
 use crate::model::{Class, NameId};
 

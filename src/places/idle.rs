@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Rank;
-use super::parts::{Part, pieces};
+use super::rank::Rank;
 use super::view::IdleTime;
-use crate::analysis::step_metrics::for_each_window;
 use crate::model::host::Host;
 use crate::model::op::NO_LAUNCH;
 use crate::model::{Ns, RankTrace, Span};
@@ -19,15 +17,9 @@ const SHOWN: usize = 60;
 /// The launch itself is quick: it is where the host was late, not why.
 const LAUNCHED: &str = "launched, not yet started";
 
-/// Of each rank what its host did in that time, means over counted steps, the most time first. Empty where the host's calls were
-/// not read.
-pub fn of(ranks: &[Rank<'_>]) -> Vec<IdleTime> {
-    let mut list: Vec<IdleTime> = ranks.iter().flat_map(of_rank).collect();
-    list.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| (a.rank, &a.name).cmp(&(b.rank, &b.name))));
-    list
-}
-
-fn of_rank(rank: &Rank<'_>) -> Vec<IdleTime> {
+/// What a rank's host did in the `gaps`, idle times with the operation that ends each: means over counted steps, the most time
+/// first. Empty where the host's calls were not read.
+pub fn of(rank: &Rank<'_>, gaps: &[(Span, usize)]) -> Vec<IdleTime> {
     let (trace, ops) = (rank.trace, &rank.trace.ops);
     let Some(host) = trace.host.as_deref() else { return Vec::new() };
     let outermost = outermost(host);
@@ -38,18 +30,14 @@ fn of_rank(rank: &Rank<'_>) -> Vec<IdleTime> {
             *sum = (sum.0.saturating_add(ns), sum.1 + 1);
         }
     };
-    let windows: Vec<Option<Span>> = rank.steps.iter().map(|(window, _)| Some(*window)).collect();
-    for_each_window(ops, &windows, |_, window, inside| {
-        for piece in pieces(ops, window, inside).into_iter().filter(|p| p.part == Part::Idle) {
-            let Some(op) = piece.op.filter(|&op| ops.launch[op] != NO_LAUNCH) else { continue };
-            let launch = ops.launch[op].clamp(piece.span.start, piece.span.end);
-            add(LAUNCHED.to_owned(), piece.span.end - launch);
-            let late = Span::new(piece.span.start, launch);
-            if let Some(calls) = outermost.get(&ops.thread[op]) {
-                host_time(trace, host, calls, late, ops.thread[op], &mut add);
-            }
+    for &(gap, op) in gaps.iter().filter(|(_, op)| ops.launch[*op] != NO_LAUNCH) {
+        let launch = ops.launch[op].clamp(gap.start, gap.end);
+        add(LAUNCHED.to_owned(), gap.end - launch);
+        if let Some(calls) = outermost.get(&ops.thread[op]) {
+            let late = Span::new(gap.start, launch);
+            host_time(trace, host, calls, late, ops.thread[op], &mut add);
         }
-    });
+    }
     let steps = rank.steps.len().max(1);
     let row = |(name, (ns, count)): (String, (Ns, u64))| IdleTime {
         rank: trace.rank,
@@ -58,9 +46,14 @@ fn of_rank(rank: &Rank<'_>) -> Vec<IdleTime> {
         count: count as f64 / steps as f64,
     };
     let mut list: Vec<IdleTime> = sums.into_iter().map(row).collect();
-    list.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
+    sort(&mut list);
     list.truncate(MOST);
     list
+}
+
+/// The most time first, then rank and name.
+pub fn sort(list: &mut [IdleTime]) {
+    list.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| (a.rank, &a.name).cmp(&(b.rank, &b.name))));
 }
 
 /// Calls of each thread that no other call holds, by number of the thread, in order.

@@ -8,6 +8,7 @@ pub mod excess;
 pub mod idle;
 pub mod parts;
 pub mod ranges;
+pub mod rank;
 pub mod view;
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,27 +16,17 @@ use std::collections::{BTreeMap, HashMap};
 use rayon::prelude::*;
 
 use self::parts::{Part, Piece};
-use self::view::{Place, Places};
-use crate::collectives::events::Event;
+use self::ranges::Stood;
+use self::rank::Rank;
+use self::view::{IdleTime, Place, Places};
+use crate::analysis::step_metrics::for_each_window;
 use crate::collectives::groups::CollectiveGroup;
+use crate::dependency::across::operation;
 use crate::dependency::path::OnPath;
-use crate::model::{Ns, RankTrace, Span};
+use crate::model::{Class, CommOp, NameId, Ns, Span};
 
 /// Rows of a table; the rest is one row.
 const MOST_ROWS: usize = 40;
-
-/// One rank and its steps that count.
-#[derive(Debug, Clone)]
-pub struct Rank<'a> {
-    /// What was captured.
-    pub trace: &'a RankTrace,
-    /// Its communication.
-    pub events: &'a [Event],
-    /// Its steps: window, and the step's own range if it comes from one.
-    pub steps: Vec<(Span, Option<Span>)>,
-    /// True if a step is a period: then its range is a phase of it, and not what the phases lie in.
-    pub is_period: bool,
-}
 
 /// Sums over steps and ranks.
 #[derive(Debug, Default, Clone, Copy)]
@@ -67,29 +58,35 @@ struct Tables {
 pub fn of(ranks: &[Rank<'_>], groups: &[CollectiveGroup], path: Option<&OnPath>) -> Places {
     let steps = ranks.iter().map(|rank| rank.steps.len()).min().unwrap_or(0);
     if steps == 0 {
-        return Places { reason: Some("no counted step is on all ranks".to_owned()), ..Places::default() };
+        return Places {
+            reason: Some("no counted step is on all ranks".to_owned()),
+            ..Places::default()
+        };
     }
     let roles = view::roles(groups, ranks.len());
-    let all: Vec<(Tables, bool)> = ranks
+    let all: Vec<OfRank> = ranks
         .par_iter()
         .enumerate()
-        .map(|(r, rank)| tables(rank, &roles, path.and_then(|path| path.get(r))))
+        .map(|(r, rank)| of_rank(rank, &roles, path.and_then(|path| path.get(r))))
         .collect();
-    let has_ranges = all.iter().any(|(_, has_ranges)| *has_ranges);
+    let has_ranges = all.iter().any(|rank| rank.has_ranges);
     let mut sum = Tables::default();
-    for (tables, _) in all {
+    let mut hosts = Vec::new();
+    for OfRank { tables, idle, .. } in all {
         merge(&mut sum.phase, tables.phase);
         merge(&mut sum.layer, tables.layer);
         merge(&mut sum.communicator, tables.communicator);
         merge(&mut sum.kernel, tables.kernel);
+        hosts.extend(idle);
     }
+    idle::sort(&mut hosts);
     let rows = |table| rows(table, steps, ranks.len(), path.is_some());
     Places {
         phase: if has_ranges { rows(sum.phase) } else { Vec::new() },
         layer: if has_ranges { rows(sum.layer) } else { Vec::new() },
         communicator: rows(sum.communicator),
         kernel: rows(sum.kernel),
-        idle: idle::of(ranks),
+        idle: hosts,
         excess: excess::of(ranks),
         reason: (!has_ranges).then(|| {
             "no range of the program lies inside the steps: NVTX ranges around phases and layers would tell them apart".to_owned()
@@ -125,84 +122,115 @@ fn rows(table: BTreeMap<String, Sums>, steps: usize, ranks: usize, replayed: boo
         unclassified_ns: mean(sums.parts[Part::Unclassified as usize]),
         idle_ns: mean(sums.parts[Part::Idle as usize]),
         // A path runs over ranks: its time is that of the run's step.
-        critical_ns: replayed.then(|| {
-            i64::try_from(sums.critical / steps.max(1) as i128).unwrap_or(i64::MAX)
-        }),
+        critical_ns: replayed
+            .then(|| i64::try_from(sums.critical / steps.max(1) as i128).unwrap_or(i64::MAX)),
         count: sums.count as f64 / each as f64,
     };
     list.into_iter().map(row).collect()
 }
 
-/// What one rank spends where; and whether any operation was launched inside a range below its step.
-fn tables(
+/// A communication operation: its communicator, what it is, and the how-manieth of its kind there in its step.
+type Numbered = (Option<u64>, CommOp, u32);
+
+/// What operations are told apart by: where they were launched, which communication they are, what they are.
+type Key = (Option<u32>, Option<Numbered>, Class, NameId);
+
+/// What one rank spends where.
+#[derive(Debug)]
+struct OfRank {
+    tables: Tables,
+    /// What its host did while its GPU was idle.
+    idle: Vec<IdleTime>,
+    /// True if an operation was launched inside a range below its step.
+    has_ranges: bool,
+}
+
+fn of_rank(
     rank: &Rank<'_>,
     roles: &BTreeMap<u64, String>,
     path: Option<&HashMap<usize, Ns>>,
-) -> (Tables, bool) {
-    let (trace, ops) = (rank.trace, &rank.trace.ops);
+) -> OfRank {
+    let ops = &rank.trace.ops;
     let numbered = numbered(rank);
     let stood = ranges::of(rank);
-    let mut by_op: HashMap<Option<usize>, Sums> = HashMap::new();
+    let key = |op: usize| -> Key {
+        (stood.get(op), numbered.get(&op).copied(), ops.class[op], ops.name[op])
+    };
+    let mut sums: HashMap<Option<Key>, Sums> = HashMap::new();
+    let mut gaps: Vec<(Span, usize)> = Vec::new();
     let windows: Vec<Option<Span>> = rank.steps.iter().map(|(window, _)| Some(*window)).collect();
-    crate::analysis::step_metrics::for_each_window(ops, &windows, |_, window, inside| {
+    for_each_window(ops, &windows, |_, window, inside| {
         for Piece { span, part, op } in parts::pieces(ops, window, inside) {
-            by_op.entry(op).or_default().parts[part as usize] += i128::from(span.len());
+            sums.entry(op.map(key)).or_default().parts[part as usize] += i128::from(span.len());
+            gaps.extend(op.filter(|_| part == Part::Idle).map(|op| (span, op)));
         }
         for &op in inside.iter().filter(|&&op| window.contains(ops.start[op as usize])) {
-            by_op.entry(Some(op as usize)).or_default().count += 1;
+            sums.entry(Some(key(op as usize))).or_default().count += 1;
         }
     });
     for (&op, &ns) in path.into_iter().flatten() {
-        by_op.entry(Some(op)).or_default().critical += i128::from(ns);
+        sums.entry(Some(key(op))).or_default().critical += i128::from(ns);
     }
+    OfRank {
+        tables: tables(rank, &stood, roles, sums),
+        idle: idle::of(rank, &gaps),
+        has_ranges: !stood.is_empty(),
+    }
+}
+
+/// The sums by name.
+fn tables(
+    rank: &Rank<'_>,
+    stood: &Stood<'_>,
+    roles: &BTreeMap<u64, String>,
+    sums: HashMap<Option<Key>, Sums>,
+) -> Tables {
     let mut tables = Tables::default();
-    for (op, sums) in by_op {
-        let place = op.and_then(|op| stood.get(op));
-        let phase = match (op, place) {
-            (None, _) => view::AFTER.to_owned(),
-            (_, None) => view::OUTSIDE.to_owned(),
-            (_, Some(place)) => stood.phase(place),
-        };
-        let number = op.and_then(|op| numbered.get(&op));
-        let layer = match (place, number) {
-            (Some(place), Some((_, number))) => format!("{} / {number}", stood.layer(place)),
-            (Some(place), None) => stood.layer(place),
-            (None, Some((_, number))) => format!("{phase} / {number}"),
-            (None, None) => phase.clone(),
-        };
-        let communicator = match number {
-            Some((Some(comm), _)) => {
-                roles.get(comm).cloned().unwrap_or_else(|| format!("communicator 0x{comm:016x}"))
+    for (key, sums) in sums {
+        let (phase, layer, communicator, kernel) = match key {
+            None => {
+                let after = view::AFTER.to_owned();
+                (after.clone(), after.clone(), view::NO_COMM.to_owned(), after)
             }
-            Some((None, _)) => view::UNKNOWN.to_owned(),
-            None if op.is_some_and(|op| ops.class[op].is_comm()) => view::UNKNOWN.to_owned(),
-            None => view::NO_COMM.to_owned(),
-        };
-        let kernel = match op {
-            None => view::AFTER.to_owned(),
-            Some(op) => view::work(ops.class[op], trace.names.get(ops.name[op])),
+            Some((place, number, class, name)) => {
+                let phase = place.map_or_else(|| view::OUTSIDE.to_owned(), |at| stood.phase(at));
+                let layer = place.map_or_else(|| phase.clone(), |at| stood.layer(at));
+                let layer = match number {
+                    Some((_, op, number)) => format!("{layer} / {} {number}", op.label()),
+                    None => layer,
+                };
+                let communicator = match number {
+                    Some((Some(comm), ..)) => roles
+                        .get(&comm)
+                        .cloned()
+                        .unwrap_or_else(|| format!("communicator 0x{comm:016x}")),
+                    Some((None, ..)) => view::UNKNOWN.to_owned(),
+                    None if class.is_comm() => view::UNKNOWN.to_owned(),
+                    None => view::NO_COMM.to_owned(),
+                };
+                (phase, layer, communicator, view::work(class, rank.trace.names.get(name)))
+            }
         };
         tables.phase.entry(phase).or_default().add(&sums);
         tables.layer.entry(layer).or_default().add(&sums);
         tables.communicator.entry(communicator).or_default().add(&sums);
         tables.kernel.entry(kernel).or_default().add(&sums);
     }
-    (tables, !stood.is_empty())
+    tables
 }
 
-/// Communicator of each communication operation inside the steps, and what it is called there: the how-manieth of its kind on
-/// its communicator in the step (`AllReduce 3`): of data-parallel training the bucket.
-fn numbered(rank: &Rank<'_>) -> HashMap<usize, (Option<u64>, String)> {
+/// The communication operations inside the steps by their index. Of data-parallel training the AllReduce of a number is a bucket.
+fn numbered(rank: &Rank<'_>) -> HashMap<usize, Numbered> {
     let ops = &rank.trace.ops;
     let mut found = HashMap::new();
     for (window, _) in &rank.steps {
         let first = rank.events.partition_point(|event| event.start < window.start);
-        let mut seen: HashMap<_, usize> = HashMap::new();
+        let mut seen: HashMap<(CommOp, Option<u64>), u32> = HashMap::new();
         for event in rank.events[first..].iter().take_while(|event| event.start < window.end) {
             let number = seen.entry((event.op, event.comm)).or_default();
             *number += 1;
-            if let Some(op) = crate::dependency::across::operation(ops, event) {
-                found.insert(op, (event.comm, format!("{} {number}", event.op.label())));
+            if let Some(op) = operation(ops, event) {
+                found.insert(op, (event.comm, event.op, *number));
             }
         }
     }

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Rank;
+use super::rank::Rank;
 use crate::model::op::NO_LAUNCH;
 use crate::model::ranges::Digits;
 use crate::model::{KindId, Ns, Range, RankTrace, Span};

@@ -77,11 +77,11 @@ fn places(run: &Run, groups: &[CollectiveGroup]) -> places::view::Places {
     };
     let steps: Vec<Vec<(Span, Option<Span>)>> = counted.filter_map(of_step).collect();
     let is_period = run.rule.window() == WindowKind::Period;
-    let ranks: Vec<places::Rank<'_>> = run
+    let ranks: Vec<places::rank::Rank<'_>> = run
         .ranks
         .iter()
         .enumerate()
-        .map(|(at, RankRun { trace, measured, .. })| places::Rank {
+        .map(|(at, RankRun { trace, measured, .. })| places::rank::Rank {
             trace,
             events: &measured.events,
             steps: steps.iter().map(|step| step[at]).collect(),

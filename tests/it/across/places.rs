@@ -58,9 +58,8 @@ fn run() -> Finished {
 /// Name, compute, exposed communication, idle, in ms.
 fn rows(table: &[Place]) -> Vec<(&str, i64, i64, i64)> {
     let ms = |ns: i64| (ns + MS / 2) / MS;
-    let row = |place: &'_ Place| {
-        (ms(place.compute_ns), ms(place.exposed_comm_ns), ms(place.idle_ns))
-    };
+    let row =
+        |place: &'_ Place| (ms(place.compute_ns), ms(place.exposed_comm_ns), ms(place.idle_ns));
     let mut rows: Vec<_> = table
         .iter()
         .map(|place| {
@@ -155,7 +154,9 @@ fn a_straggler_is_told_with_its_kernels() {
         Some("extra_kernel +30.0 ms a step (2 calls, others 0)")
     );
     assert!(
-        late.title.contains("Most of it is 'extra_kernel' (30.0 ms a step more on average, 2 calls instead of 0)."),
+        late.title.contains(
+            "Most of it is 'extra_kernel' (30.0 ms a step more on average, 2 calls instead of 0)."
+        ),
         "{}",
         late.title
     );
