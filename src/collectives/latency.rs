@@ -42,8 +42,8 @@ pub struct SizeFit {
 
 /// One fit for each operation and communicator whose calls have sizes, in order of the groups.
 pub fn fits(groups: &[CollectiveGroup]) -> Vec<SizeFit> {
-    let mut of: BTreeMap<(&str, Option<&str>, Option<u32>), (usize, Vec<&CollectiveGroup>)> =
-        BTreeMap::new();
+    type Key<'a> = (&'a str, Option<&'a str>, Option<u32>);
+    let mut of: BTreeMap<Key<'_>, (usize, Vec<&CollectiveGroup>)> = BTreeMap::new();
     let timed = |group: &&CollectiveGroup| group.bytes.is_some_and(|bytes| bytes > 0);
     for (at, group) in groups.iter().enumerate().filter(|(_, group)| timed(group)) {
         let key = (group.op.as_str(), group.comm_id.as_deref(), group.from_rank);

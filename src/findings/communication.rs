@@ -244,8 +244,9 @@ pub fn idle(report: &Report, late: Option<u32>, largest: Option<Metric>) -> Opti
         .collect();
     let others: Vec<f64> = by_rank.iter().filter(|r| Some(r.1) != late).map(|r| r.0).collect();
     let least = if largest == Some(Metric::IdleNs) { DOMINANT } else { 0.1 };
-    let enough = |ns: f64| ns / step >= least;
-    if !enough(idle) || (late.is_some() && !enough(stats::mean(&others)?)) || is_whole(report) {
+    // The finding of a late rank says what the most idle time is for.
+    let said = late.is_some() && stats::mean(&others)? / step < 0.1;
+    if idle / step < least || said || is_whole(report) {
         return None;
     }
     let most = by_rank.iter().max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))?;
