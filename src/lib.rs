@@ -21,6 +21,7 @@ pub mod inspect;
 pub mod merge;
 pub mod model;
 pub mod npkit;
+pub mod places;
 pub mod redact;
 pub mod render;
 pub mod report;

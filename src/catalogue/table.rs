@@ -62,7 +62,7 @@ catalogue! {
     Straggler "straggler" [Finding(Report)] ByCost,
         "At least 60 % of all waiting in matched collectives is for one rank, and it costs the others 1 % of the step or more.",
         { "rank" Rank, "last_count" Count, "ordered_count" Count, "others_wait_ns_per_step" NsPerStep, "cause" Text,
-          "cause_excess_ns_per_step" NsPerStep, "cause_excess_in_late_steps_ns" Ns },
+          "cause_excess_ns_per_step" NsPerStep, "cause_excess_in_late_steps_ns" Ns, "kernels" Text, "host" Text },
         "Look at what this rank does longer than the others: its host where it is idle, its work or its GPU where it computes, its copies.",
         [Trace OtherRanks] Derived, "The others' exposed wait for this rank falls, and the step by as much as the replay says; the rank arrives last as often as any other.",
         NobodyLate EVEN;
@@ -80,13 +80,15 @@ catalogue! {
         NobodyLate EVEN;
     ExposedCommunication "exposed-communication" [Finding(Report)] ByCost,
         "5 % of the step or more is communication beside which no compute kernel runs; it weighs what is left without waiting for others.",
-        { "step_ns" Ns, "comm_ns" Ns, "exposed_comm_ns" Ns, "overlap_fraction" OfComm, "comm_count_per_step" CountPerStep, "exposed_wait_ns" Ns },
+        { "step_ns" Ns, "comm_ns" Ns, "exposed_comm_ns" Ns, "overlap_fraction" OfComm, "comm_count_per_step" CountPerStep, "exposed_wait_ns" Ns,
+          "most_exposed_at" Text, "most_exposed_at_ns" Ns },
         "Start communication earlier (smaller buckets, prefetching), send fewer bytes, or look at the transport.",
         [Trace] Measured, "Overlap rises, or communication takes less time; exposed communication falls either way, and compute does not grow by as much.",
         NoCommunication "Without communication";
     TinyMessages "tiny-messages" [Finding(Report)] ByCost,
         "Half of the collectives of known size or more carry 64 KiB or less, and a step has 20 communication operations or more.",
-        { "tiny_calls" Count, "sized_calls" Count, "tiny_limit_bytes" Bytes, "comm_count_per_step" CountPerStep },
+        { "tiny_calls" Count, "sized_calls" Count, "tiny_limit_bytes" Bytes, "comm_count_per_step" CountPerStep,
+          "calls_below_half_speed" Count, "calls_of_fitted_sizes" Count, "below_half_speed_ns_per_step" NsPerStep },
         "Send fewer, larger messages: larger buckets, grouped calls, flattened parameters.",
         [Trace Sizes] Measured, "Fewer communication operations in a step with as many bytes, and less communication time.";
     HtodCopies "htod-copies" [Finding(Report)] ByCost,
@@ -115,7 +117,7 @@ catalogue! {
         CopiesFree NO_COPIES;
     Idle "idle" [Finding(Report)] ByCost,
         "GPUs are idle for 10 % of the step or more; where one rank is late because it idles, the others are.",
-        { "idle_ns" Ns, "host_late_ns" Ns, "step_ns" Ns },
+        { "idle_ns" Ns, "host_late_ns" Ns, "step_ns" Ns, "host_of_most_idle_rank" Text },
         "Look at data loading, synchronisation and small kernels; in a pipeline at the number of micro-batches.",
         [Trace] Measured, "Idle time falls, and the step by as much; compute and communication stay.",
         HostNeverLate "With hosts that are never late";

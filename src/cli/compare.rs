@@ -73,6 +73,9 @@ pub struct CompareArgs {
     /// Exit with status 1 if a variant is slower than the baseline by more than PCT percent, with 5 if that is inconclusive
     #[arg(long, value_name = "PCT", value_parser = parse_percent)]
     pub gate: Option<f64>,
+    /// Replay every capture: what held steps up side by side, and whether changes gave what the baseline's replay promised
+    #[arg(long)]
+    pub replay: bool,
     /// How steps and ranks are found.
     #[command(flatten)]
     pub steps: StepArgs,
@@ -246,6 +249,7 @@ fn read(groups: &[Group], mut unusable: Vec<Error>, args: &CompareArgs) -> Resul
         inspector: files.inspector.clone(),
         nccl_logs: files.nccl_logs.clone(),
         topology: files.topology.clone(),
+        replay: args.replay,
         ..args.steps.options()
     };
     let built: Vec<Result<(Report, Vec<Error>)>> = captures

@@ -10,7 +10,7 @@ use super::progress::Progress;
 use super::{Outcome, inputs};
 use crate::compare::group::{self, Files};
 use crate::render::units;
-use crate::report::Report;
+use crate::report::{By, Report};
 use crate::reporting;
 use crate::run::{Options, Run};
 use crate::steps::{StepChoice, WindowKind};
@@ -32,6 +32,30 @@ pub enum Window {
     Cpu,
     /// From the first work of one range to that of the next, whatever runs between.
     Period,
+}
+
+/// What the time of steps is told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ByArg {
+    /// The outermost NVTX range inside the step.
+    Phase,
+    /// The innermost such range, and collectives by their number in the step.
+    Layer,
+    /// The communicator, by its role: a guess.
+    Communicator,
+    /// The kernel or kind of copy.
+    Kernel,
+}
+
+impl ByArg {
+    fn by(self) -> By {
+        match self {
+            ByArg::Phase => By::Phase,
+            ByArg::Layer => By::Layer,
+            ByArg::Communicator => By::Communicator,
+            ByArg::Kernel => By::Kernel,
+        }
+    }
 }
 
 /// Options that change how steps and ranks are found; `report` and `compare` share them.
@@ -172,6 +196,9 @@ pub struct ReportArgs {
     /// Print what changes would gain: no communication, nobody late, copies free, ... (JSON has it in any case)
     #[arg(long, conflicts_with = "no_replay")]
     pub what_if: bool,
+    /// Where in the program the time goes, with idle time before each and its share of the critical path; CSV is this table then
+    #[arg(long, value_enum)]
+    pub by: Option<ByArg>,
     /// Leave out the replay: no critical path, no predicted gains, less time and memory
     #[arg(long)]
     pub no_replay: bool,
@@ -224,6 +251,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         npkit: inputs::expand(&npkit)?,
         replay: !args.no_replay,
         what_if: args.what_if,
+        by: args.by.map(ByArg::by),
         ..args.steps.options()
     };
     let mut run = args.steps.in_pool(|| {

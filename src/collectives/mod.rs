@@ -1,7 +1,7 @@
 //! Across ranks: what ran ([`events`], [`calls`]), which steps are the same step ([`pairing`]), which operations are the
 //! same collective ([`matching`], [`order`], [`pairs`], [`streams`], counted from [`anchors`]), who is in a communicator
 //! ([`communicators`], [`together`]), how far clocks are apart ([`clocks`], [`sync`]), how long data moved and ranks waited
-//! ([`transfer`]), and all of it by operation, communicator and size ([`groups`]).
+//! ([`transfer`]), all of it by operation, communicator and size ([`groups`]), and over sizes ([`latency`]).
 
 pub mod analyse;
 pub mod anchors;
@@ -10,6 +10,7 @@ pub mod clocks;
 pub mod communicators;
 pub mod events;
 pub mod groups;
+pub mod latency;
 pub mod matches;
 pub mod matching;
 pub mod order;

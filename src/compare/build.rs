@@ -17,8 +17,9 @@ use super::expectation::{self, Facts};
 use super::values::delta;
 use super::verdict::{self, Judgement, Side};
 use super::{
-    CONFIDENCE, Comparison, Deltas, Method, Parts, SCHEMA, Scaling, Settings, Variant,
-    VariantInput, Verdict, gate, option, sample, statistic, waterfall,
+    CONFIDENCE, Comparison, Deltas, KernelChange, Method, Parts, PathMean, SCHEMA, Scaling,
+    Settings, Variant, VariantInput, Verdict, gate, kernels, option, replayed, sample, statistic,
+    waterfall,
 };
 
 /// The two sides of a ratio are resampled independently.
@@ -82,6 +83,12 @@ pub fn compare(inputs: &[VariantInput], settings: &Settings) -> Result<Compariso
         },
         expectations,
         waterfall: differences(&baseline, &variants),
+        kernels: kernel_changes(inputs, base),
+        critical_path: inputs
+            .iter()
+            .filter_map(|input| Some((input.name.clone(), PathMean::of(&input.captures)?)))
+            .collect(),
+        promises: replayed::promises((&baseline, &inputs[base].captures), &variants),
         gate: settings.gate_percent.map(|limit| gate::gate(limit, &variants, &undecided)),
         comparability: remarks(inputs, &variants, base, settings.scaling),
         findings,
@@ -230,6 +237,16 @@ fn differences(baseline: &Variant, variants: &[Variant]) -> BTreeMap<String, Par
         .filter(|variant| variant.verdict != Verdict::Baseline)
         .filter_map(|variant| {
             Some((variant.name.clone(), variant.median_step.as_ref()?.parts.minus(&base.parts)))
+        })
+        .collect()
+}
+
+fn kernel_changes(inputs: &[VariantInput], base: usize) -> BTreeMap<String, Vec<KernelChange>> {
+    let others = inputs.iter().enumerate().filter(|(at, _)| *at != base);
+    others
+        .map(|(_, input)| {
+            let changes = kernels::changes(&inputs[base].captures, &input.captures);
+            (input.name.clone(), changes)
         })
         .collect()
 }

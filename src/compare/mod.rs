@@ -8,8 +8,10 @@ mod comparability;
 mod expectation;
 mod gate;
 pub mod group;
+mod kernels;
 pub mod manifest;
 mod option;
+mod replayed;
 mod sample;
 mod statistic;
 mod values;
@@ -26,7 +28,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use build::compare;
+pub use kernels::KernelChange;
 pub use option::{TrainingOption, told};
+pub use replayed::{PathMean, Promise};
 pub use values::Deltas;
 pub(crate) use verdict::{ONE_CAPTURE, ROUGH_STEPS, interval_meaning, interval_sentence};
 
@@ -129,6 +133,12 @@ pub struct Comparison {
     /// For each variant but the baseline: difference of its median step to the baseline's by part, ns; the parts add up to the
     /// difference of the two steps exactly. Variants without steps are absent.
     pub waterfall: BTreeMap<String, Parts>,
+    /// For each variant but the baseline: the kernels that gain and lose most time in a step of one rank.
+    pub kernels: BTreeMap<String, Vec<KernelChange>>,
+    /// For each variant whose captures were all replayed: what its steps consist of along what held them up.
+    pub critical_path: BTreeMap<String, PathMean>,
+    /// What the baseline's replay promised of changes that variants have, and what these gave.
+    pub promises: Vec<Promise>,
     /// The gate, if there is one.
     pub gate: Option<Gate>,
     /// Differences between the variants that the numbers do not show.
@@ -157,6 +167,17 @@ pub struct Method {
 }
 
 impl Comparison {
+    /// The variant that the headline is about: the fastest of those that are faster, else the slowest of those that are slower;
+    /// only those that do the same work in a step.
+    pub fn leading(&self) -> Option<&Variant> {
+        let of = |verdict: Verdict| {
+            self.variants.iter().filter(move |v| v.verdict == verdict && !self.other_work(v))
+        };
+        let speedup = |v: &Variant| v.speedup.unwrap_or(1.0);
+        let fastest = of(Verdict::Faster).max_by(|a, b| speedup(a).total_cmp(&speedup(b)));
+        fastest.or_else(|| of(Verdict::Slower).min_by(|a, b| speedup(a).total_cmp(&speedup(b))))
+    }
+
     /// True if a step of the variant is known not to do the work of a step of the baseline, so that a shorter one is no gain by itself:
     /// with another number of ranks, or with its kernels run another number of times.
     pub fn other_work(&self, variant: &Variant) -> bool {
@@ -210,6 +231,15 @@ pub struct Variant {
     pub delta: Deltas,
     /// The median step as it ran, for pictures; not in JSON.
     pub strip: Option<Strip>,
+}
+
+impl Variant {
+    /// Its step time / the baseline's, with the interval that holds it with 95 % confidence.
+    pub fn times_as_long(&self) -> Option<(f64, Option<[f64; 2]>)> {
+        let speedup = self.speedup.filter(|speedup| *speedup > 0.0)?;
+        let positive = self.speedup_ci95.filter(|[lo, _]| *lo > 0.0);
+        Some((1.0 / speedup, positive.map(|[lo, hi]| [1.0 / hi, 1.0 / lo])))
+    }
 }
 
 /// Whether a variant helped.

@@ -621,3 +621,57 @@ fn the_document_has_the_promised_form() {
     assert!(json["waterfall"]["shm-2gpu-view"]["idle_ns"].is_i64());
     assert!(json["gate"].is_null());
 }
+
+// Steps of 100 ms become 125 ms: 1.25 times as long. The other variant is the same.
+#[test]
+fn the_headline_is_about_the_slower_one_where_none_is_faster() {
+    let steps = |ns: i64| [ns; 8];
+    let inputs = [
+        variant("base", vec![timed("base", &steps(100_000_000))]),
+        variant("same", vec![timed("same", &steps(100_000_000))]),
+        variant("slow", vec![timed("slow", &steps(125_000_000))]),
+    ];
+    let c = settled(&inputs);
+    let leading = c.leading().expect("one is slower");
+    assert_eq!((leading.name.as_str(), leading.verdict), ("slow", Verdict::Slower));
+    let (long, interval) = leading.times_as_long().expect("is measured");
+    assert!((long - 1.25).abs() < 1e-9 && interval == Some([1.25, 1.25]), "{long} {interval:?}");
+    let fast = [
+        variant("base", vec![timed("base", &steps(125_000_000))]),
+        variant("slow", vec![timed("slow", &steps(150_000_000))]),
+        variant("fast", vec![timed("fast", &steps(100_000_000))]),
+    ];
+    assert_eq!(settled(&fast).leading().map(|v| v.name.as_str()), Some("fast"));
+    assert_eq!(settled(&inputs[..2]).leading(), None);
+}
+
+// The replay of the baseline promises 90 ms without copies on the device; the variant with views takes 93 ms: 3.3 % more.
+#[test]
+fn promises_are_set_against_what_the_variant_gave() {
+    let mut base = timed("base", &[100_000_000; 4]);
+    base.what_if = vec![crate::report::WhatIf {
+        id: crate::catalogue::Scenario::DtodCopiesFree,
+        scope: crate::report::Scope::default(),
+        step_ns: 90_000_000,
+        gain_ns: 10_000_000,
+        gain_fraction: Some(0.1),
+        range_ns: [90_000_000, 91_000_000],
+    }];
+    let mut after = variant("after", vec![timed("after", &[93_000_000; 4])]);
+    after.options = vec![ChangedOption {
+        option: TrainingOption::GradientAsBucketView,
+        source: "--option".to_owned(),
+    }];
+    let c = settled(&[variant("base", vec![base.clone()]), after.clone()]);
+    let promise = &c.promises[0];
+    assert_eq!(
+        (promise.scenario, promise.promised_ns, promise.measured_ns),
+        (crate::catalogue::Scenario::DtodCopiesFree, 90_000_000, 93_000_000)
+    );
+    assert!((promise.off_rel - 1.0 / 30.0).abs() < 1e-9);
+    // Two options at once: nothing was promised of both.
+    after
+        .options
+        .push(ChangedOption { option: TrainingOption::Bf16Hook, source: "--option".to_owned() });
+    assert!(settled(&[variant("base", vec![base]), after]).promises.is_empty());
+}

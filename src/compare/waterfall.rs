@@ -29,6 +29,13 @@ impl Parts {
         ]
     }
 
+    /// The parts that are not 0, the greatest first.
+    pub fn changed(&self) -> Vec<(&'static str, i64)> {
+        let mut parts: Vec<_> = self.named().into_iter().filter(|(_, ns)| *ns != 0).collect();
+        parts.sort_by_key(|(_, ns)| std::cmp::Reverse(ns.unsigned_abs()));
+        parts
+    }
+
     /// The sum of the parts, ns.
     pub fn total_ns(&self) -> i64 {
         self.named().iter().fold(0, |sum, (_, ns)| sum.saturating_add(*ns))

@@ -26,7 +26,7 @@ mod tests;
 use rayon::prelude::*;
 
 use self::model::Model;
-use self::path::Floors;
+use self::path::{Floors, OnPath};
 use self::replay::{Lags, replay};
 use self::steps::RunSpan;
 use self::view::{CriticalPath, Replay, WhatIf};
@@ -43,6 +43,8 @@ pub struct Outcome {
     pub replay: Replay,
     /// The critical path of each step; empty without a replay.
     pub critical_path: Vec<CriticalPath>,
+    /// Time of operations on the critical paths of the steps that count; `None` without a replay.
+    pub on_path: Option<OnPath>,
     /// Predictions; empty without a replay.
     pub what_if: Vec<WhatIf>,
     /// What the reader has to know.
@@ -79,10 +81,17 @@ pub fn analyse(
     });
     let worst_error = errors.max_by(f64::total_cmp);
     let floors = Floors::new(&model);
-    let critical_path: Vec<CriticalPath> = (0..steps.len())
-        .into_par_iter()
-        .map(|step| path::critical_path(&model, &floors, step))
-        .collect();
+    let pieces: Vec<Vec<path::Piece>> =
+        (0..steps.len()).into_par_iter().map(|step| path::pieces(&model, &floors, step)).collect();
+    let critical_path: Vec<CriticalPath> =
+        (0..steps.len()).map(|step| path::critical_path(&model, step, &pieces[step])).collect();
+    let mut on_path: OnPath = vec![Default::default(); traces.len()];
+    let counted = steps.iter().zip(&pieces).filter(|(step, _)| step.counted);
+    for piece in counted.flat_map(|(_, pieces)| pieces) {
+        if let Some(op) = piece.op {
+            *on_path[piece.rank].entry(op).or_default() += piece.end.saturating_sub(piece.start);
+        }
+    }
     let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
     let lag: f64 = critical_path.iter().map(|path| path.lag_ns as f64).sum();
     let total: f64 = steps.iter().map(|step| step.step_ns as f64).sum();
@@ -104,6 +113,7 @@ pub fn analyse(
         },
         what_if: what_if::predict(&model, &floors),
         critical_path,
+        on_path: Some(on_path),
         warnings,
     }
 }

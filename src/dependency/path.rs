@@ -41,7 +41,12 @@ pub struct Piece {
     pub rank: usize,
     /// What it is.
     pub part: Part,
+    /// The operation of that rank at whose start or end the piece ends; `None` for the host.
+    pub op: Option<usize>,
 }
+
+/// Time of operations on critical paths, ns: for each rank by index of the operation.
+pub type OnPath = Vec<HashMap<usize, Ns>>;
 
 /// Shortest transfers of operations of one kind, to tell waiting where a partner is not captured.
 #[derive(Debug, Default)]
@@ -90,11 +95,15 @@ pub fn pieces(model: &Model<'_>, floors: &Floors, step: usize) -> Vec<Piece> {
     let rank = model.steps[step].slowest;
     let [begin, end] = model.bounds.get(step, rank);
     let (begin, end_at) = (begin.at(&graph.observed), end.at(&graph.observed));
-    let mut walk = Walk { list: Vec::new(), begin, at: end_at };
+    let mut walk = Walk { list: Vec::new(), begin, at: end_at, op: None };
     let mut moment = end.moment;
     walk.back_to(graph.observed[moment as usize], rank, Part::Lag);
     while walk.at > begin {
         let here = model.rank_of(moment);
+        walk.op = match model.built.layout.owner(moment) {
+            Owner::Op(_, op) => Some(op),
+            _ => None,
+        };
         let Some(cause) = graph.cause(moment) else {
             // The first thing that the capture has of it.
             let part = match model.built.layout.owner(moment) {
@@ -127,6 +136,7 @@ struct Walk {
     list: Vec<Piece>,
     begin: Ns,
     at: Ns,
+    op: Option<usize>,
 }
 
 impl Walk {
@@ -134,7 +144,7 @@ impl Walk {
     fn back_to(&mut self, until: Ns, rank: usize, part: Part) {
         let start = until.max(self.begin);
         if start < self.at {
-            self.list.push(Piece { start, end: self.at, rank, part });
+            self.list.push(Piece { start, end: self.at, rank, part, op: self.op });
             self.at = start;
         }
     }
@@ -159,12 +169,12 @@ fn part(model: &Model<'_>, moment: Moment, reason: Reason) -> Part {
     }
 }
 
-/// The path of a step in numbers. Where clocks run at different speeds, common time differs from the report's own by
+/// The path of a step, whose pieces are given, in numbers. Where clocks run at different speeds, common time differs from the report's own by
 /// nanoseconds: that goes to the lag, so that the parts add up to the step.
-pub fn critical_path(model: &Model<'_>, floors: &Floors, step: usize) -> CriticalPath {
+pub fn critical_path(model: &Model<'_>, step: usize, pieces: &[Piece]) -> CriticalPath {
     let mut parts: BTreeMap<Part, Ns> = BTreeMap::new();
     let mut by_rank: BTreeMap<u32, Ns> = BTreeMap::new();
-    for piece in pieces(model, floors, step) {
+    for piece in pieces {
         let ns = piece.end.saturating_sub(piece.start);
         *parts.entry(piece.part).or_default() += ns;
         *by_rank.entry(model.traces[piece.rank].rank).or_default() += ns;

@@ -5,7 +5,7 @@ use super::words::{is_whole, ms, percent, period};
 use crate::catalogue::{Finding, Id};
 use crate::classify;
 use crate::model::{CommOp, Metric};
-use crate::report::{CollectiveGroup, Kernel, Report};
+use crate::report::{CollectiveGroup, Kernel, Place, Report};
 use crate::stats;
 use crate::text;
 use crate::units;
@@ -29,8 +29,22 @@ pub fn moving_fraction(report: &Report) -> Option<f64> {
     Some((exposed - straggler::waiting(report).unwrap_or(0.0).min(exposed)) / step)
 }
 
-/// Exposed communication, and why nothing hides it.
-pub fn share(report: &Report) -> Option<Finding> {
+/// A part below this share of the step has no finding only because it is the largest.
+const DOMINANT: f64 = 0.01;
+
+/// The largest part of a step that is not compute: it always has a finding.
+pub fn largest(report: &Report) -> Option<Metric> {
+    let of = |metric| report.summary.values.median(metric);
+    let parts = [Metric::ExposedCommNs, Metric::ExposedCopyNs, Metric::IdleNs];
+    let measured: Vec<(f64, Metric)> =
+        parts.into_iter().filter_map(|part| Some((of(part)?, part))).collect();
+    let (ns, part) = measured.into_iter().rev().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (ns >= DOMINANT * of(Metric::StepNs)?).then_some(part)
+}
+
+/// Exposed communication, and why nothing hides it. It is worth a word from a twentieth of the step on, or if it is the largest
+/// part that is not compute.
+pub fn share(report: &Report, largest: Option<Metric>) -> Option<Finding> {
     let values = &report.summary.values;
     let (step, comm, exposed) = (
         values.median(Metric::StepNs)?,
@@ -40,7 +54,7 @@ pub fn share(report: &Report) -> Option<Finding> {
     // Without ratios part of the work is of unknown class, and these are lower bounds.
     let (fraction, exposed_fraction) =
         (values.median(Metric::CommFraction)?, values.median(Metric::ExposedCommFraction)?);
-    if exposed_fraction < 0.05 {
+    if exposed_fraction < 0.05 && largest != Some(Metric::ExposedCommNs) {
         return None;
     }
     let overlap = values.median(Metric::OverlapFraction).unwrap_or(0.0);
@@ -78,12 +92,25 @@ pub fn share(report: &Report) -> Option<Finding> {
     if let Some(ns) = waiting {
         finding = finding.with("exposed_wait_ns", ns.round() as i64);
     }
+    if let Some(place) = most_exposed(report) {
+        finding = finding
+            .with("most_exposed_at", place.name.as_str())
+            .with("most_exposed_at_ns", place.exposed_comm_ns);
+    }
     let advice = if 2.0 * moving * step < exposed {
         "Most of it is waiting: ranks arrive at different times, and no faster link helps; see who waits for whom.".to_owned()
     } else {
         remedies(report, one_at_the_end, overlap)
     };
     Some(finding.advice(advice))
+}
+
+/// The layer, or the collective of a step, whose communication nothing hides for longest.
+fn most_exposed(report: &Report) -> Option<&Place> {
+    let tables = [&report.places.layer, &report.places.communicator];
+    let table = tables.into_iter().find(|table| !table.is_empty())?;
+    let named = table.iter().filter(|place| place.exposed_comm_ns > 0);
+    named.max_by(|a, b| a.exposed_comm_ns.cmp(&b.exposed_comm_ns).then(b.name.cmp(&a.name)))
 }
 
 /// What usually helps, as far as the capture shows that it can: advice for reductions only where some run, fewer bytes only
@@ -134,9 +161,17 @@ pub fn tiny_messages(report: &Report) -> Option<Finding> {
     let total: f64 = tiny.iter().map(|c| c.count as f64 * c.transfer_ns.unwrap_or(0) as f64).sum();
     let share = total / step / report.summary.steps.max(1) as f64;
     let title = format!(
-        "{tiny_calls} of {sized} collectives carry 64 KiB or less ({} communication operations {}): at that size latency counts, not bandwidth.",
+        "{tiny_calls} of {sized} collectives carry 64 KiB or less ({} communication operations {}): at that size latency counts, not bandwidth.{}",
         whole_count(per_step),
-        period(report).each
+        period(report).each,
+        match below_half_speed(report) {
+            Some((below, of, ns)) => format!(
+                " {below} of {of} calls are below half speed: {} {}.",
+                ms(ns as f64),
+                period(report).each
+            ),
+            None => String::new(),
+        }
     );
     let finding = Finding::new(Id::TinyMessages, title)
         .with("tiny_calls", tiny_calls)
@@ -144,9 +179,29 @@ pub fn tiny_messages(report: &Report) -> Option<Finding> {
         .with("tiny_limit_bytes", TINY)
         .with("comm_count_per_step", per_step)
         .costs(share, step);
+    let finding = match below_half_speed(report) {
+        Some((below, of, ns)) => finding
+            .with("calls_below_half_speed", below)
+            .with("calls_of_fitted_sizes", of)
+            .with("below_half_speed_ns_per_step", ns),
+        None => finding,
+    };
     Some(
         finding.advice("Send fewer, larger messages: larger buckets, coalesced or grouped calls (ncclGroupStart/End), flattened parameters."),
     )
+}
+
+/// Calls smaller than the size of half speed, of all whose operation has a line through its sizes, and their time a step, ns.
+fn below_half_speed(report: &Report) -> Option<(u64, u64, i64)> {
+    let fitted = report.size_fits.iter().filter(|fit| fit.calls_below.is_some());
+    let (mut below, mut of, mut ns) = (0, 0, 0i64);
+    for fit in fitted {
+        below += fit.calls_below?;
+        of += fit.calls;
+        ns = ns.saturating_add(fit.below_ns?);
+    }
+    let steps = i64::try_from(report.summary.steps.max(1)).unwrap_or(i64::MAX);
+    (of > 0).then_some((below, of, ns / steps))
 }
 
 /// Collectives that ranks left at different times although they leave together: the clocks do not explain it.
@@ -179,7 +234,7 @@ pub fn end_spread(report: &Report) -> Option<Finding> {
 
 /// Time in which GPUs wait for their hosts. A rank that is known to idle longer than the others has its own finding: then
 /// only the others' idle time is worth another one.
-pub fn idle(report: &Report, late: Option<u32>) -> Option<Finding> {
+pub fn idle(report: &Report, late: Option<u32>, largest: Option<Metric>) -> Option<Finding> {
     let values = &report.summary.values;
     let (step, idle) = (values.median(Metric::StepNs)?, values.median(Metric::IdleNs)?);
     let by_rank: Vec<(f64, u32)> = report
@@ -188,8 +243,10 @@ pub fn idle(report: &Report, late: Option<u32>) -> Option<Finding> {
         .filter_map(|r| Some((r.summary.median(Metric::IdleNs)?, r.rank)))
         .collect();
     let others: Vec<f64> = by_rank.iter().filter(|r| Some(r.1) != late).map(|r| r.0).collect();
-    let enough = |ns: f64| ns / step >= 0.1;
-    if !enough(idle) || (late.is_some() && !enough(stats::mean(&others)?)) || is_whole(report) {
+    let least = if largest == Some(Metric::IdleNs) { DOMINANT } else { 0.1 };
+    // The finding of a late rank says what the most idle time is for.
+    let said = late.is_some() && stats::mean(&others)? / step < 0.1;
+    if idle / step < least || said || is_whole(report) {
         return None;
     }
     let most = by_rank.iter().max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))?;
@@ -209,7 +266,8 @@ pub fn idle(report: &Report, late: Option<u32>) -> Option<Finding> {
         .with("idle_ns", idle.round() as i64)
         .with("host_late_ns", values.median(Metric::HostLateNs).map(|ns| ns.round() as i64))
         .with("step_ns", step.round() as i64)
-        .costs(share, step);
+        .costs(share, step)
+        .with("host_of_most_idle_rank", straggler::host_did(report, most.1));
     Some(finding.advice(if straggler::is_pipeline(report) {
         "Stages of a pipeline are idle before their first and after their last micro-batch (the bubble): more micro-batches or an interleaved schedule make it smaller. What is idle between them is the host's: data loading, synchronisation, small kernels."
     } else {

@@ -34,13 +34,15 @@ pub fn find(report: &Report) -> Vec<Finding> {
         Some(apart) => list.push(apart),
         None => list.extend(shared_gpu::shared_gpu(report)),
     }
-    list.extend(communication::share(report));
+    let largest = communication::largest(report);
+    list.extend(communication::share(report, largest));
     list.extend(communication::tiny_messages(report));
     list.extend(communication::end_spread(report));
     list.extend(copies::copies(report));
     list.extend(communication::idle(
         report,
         late.filter(|late| matches!(late.cause, Cause::Idle | Cause::Host)).map(|late| late.rank),
+        largest,
     ));
     list
 }

@@ -6,6 +6,7 @@ use super::words::{is_whole, ms, percent, period};
 use crate::catalogue::{Finding, Id};
 use crate::classify;
 use crate::model::{CommOp, Metric};
+use crate::places::view::{Excess, IdleTime};
 use crate::report::{CollectiveGroup, Kernel, RankReport, RankStep, Report};
 use crate::stats;
 use crate::text;
@@ -24,6 +25,8 @@ const FEWEST_LATE: usize = 2;
 const SENDS: f64 = 0.25;
 /// Longer idle time is the host's if at least this share of it passes before launches.
 const BY_HOST: f64 = 0.5;
+/// Kernels, and things that a host did, that are named as evidence.
+const EVIDENT: usize = 3;
 /// An excess explains lateness if it is at least this share of it.
 const EXPLAINS: f64 = 0.3;
 
@@ -214,7 +217,16 @@ impl Straggler {
                 period.of
             ),
         };
-        let title = format!("{late} {}", self.cause.sentence(self.excess, the_others));
+        let mut title = format!("{late} {}", self.cause.sentence(self.excess, the_others));
+        if let (Cause::Compute, Some(row)) = (self.cause, self.most(report)) {
+            let (more, calls) = (ms(row.excess_ns as f64), row.count);
+            let of = match (calls - row.others_count).abs() < 0.05 {
+                true => String::new(),
+                false => format!(", {calls:.0} calls instead of {:.0}", row.others_count),
+            };
+            let name = text::shorten(&row.name, 60);
+            title = format!("{title} Most of it is '{name}' ({more} a step more on average{of}).");
+        }
         let ns = |ns: f64| ns.round() as i64;
         let finding = Finding::new(Id::Straggler, title)
             .with("rank", self.rank)
@@ -231,8 +243,41 @@ impl Straggler {
                 ns(self.excess),
             )
             .costs(share, step);
+        let finding = match self.cause {
+            Cause::Compute => finding.with("kernels", self.kernels(report)),
+            Cause::Host | Cause::Idle => finding.with("host", host_did(report, self.rank)),
+            _ => finding,
+        };
         Some(finding.advice(self.cause.advice()))
     }
+
+    /// The kernel that makes up at least half of what the late rank computes longer.
+    fn most<'r>(&self, report: &'r Report) -> Option<&'r Excess> {
+        let own = report.places.excess.iter().find(|row| row.rank == self.rank);
+        own.filter(|row| row.excess_ns as f64 >= 0.5 * self.excess && self.some_steps.is_none())
+    }
+
+    /// The late rank's kernels that take longer than on the others, in words.
+    fn kernels(&self, report: &Report) -> Option<String> {
+        let row = |row: &Excess| {
+            let calls = match (row.count - row.others_count).abs() < 0.05 {
+                true => format!("{:.0} calls", row.count),
+                false => format!("{:.0} calls, others {:.0}", row.count, row.others_count),
+            };
+            format!("{} +{} a step ({calls})", row.name, ms(row.excess_ns as f64))
+        };
+        let own = report.places.excess.iter().filter(|row| row.rank == self.rank);
+        let list: Vec<String> = own.take(EVIDENT).map(row).collect();
+        (!list.is_empty()).then(|| list.join("; "))
+    }
+}
+
+/// What a rank's host did while its GPU was idle, in words.
+pub fn host_did(report: &Report, rank: u32) -> Option<String> {
+    let own = report.places.idle.iter().filter(|row| row.rank == rank);
+    let row = |row: &IdleTime| format!("{} {} a step", row.name, ms(row.ns as f64));
+    let list: Vec<String> = own.take(EVIDENT).map(row).collect();
+    (!list.is_empty()).then(|| list.join("; "))
 }
 
 impl Cause {

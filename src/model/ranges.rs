@@ -302,6 +302,13 @@ impl UserRanges {
         (0..self.len()).map(|i| self.get(i))
     }
 
+    /// The range of a thread that is open at a time and began last, among the `most` that began last before it.
+    pub fn innermost(&self, tid: u32, at: Ns, most: usize) -> Option<Range> {
+        let after = self.start.partition_point(|&start| start <= at);
+        let last = (after.saturating_sub(most)..after).rev().map(|i| self.get(i));
+        last.filter(|range| range.tid() == tid).find(|range| range.end > at)
+    }
+
     /// Those that are named as steps are, in order.
     pub fn named(&self) -> impl Iterator<Item = Range> + '_ {
         (0..self.len()).filter(|&i| self.named[i]).map(|i| self.get(i))

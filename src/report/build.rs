@@ -4,16 +4,17 @@ use crate::Error;
 use crate::analysis::{kernels::KernelTimes, run, strip};
 use crate::catalogue::Id;
 use crate::classify::doubt;
-use crate::collectives::{self, events::Event, groups};
+use crate::collectives::{self, events::Event, groups, latency};
 use crate::model::{Class, Metric, RankTrace, Span};
 use crate::npkit::join;
+use crate::places;
 use crate::report::{
     self, Clock, CollectiveGroup, RankReport, Report, RunStep, RunSummary, Settings, Strip,
     headline,
 };
 use crate::run::{RankRun, Run, measure};
 use crate::stats;
-use crate::steps::coverage::Coverage;
+use crate::steps::{WindowKind, coverage::Coverage};
 use crate::transport::Facts;
 use crate::warning::Warning;
 
@@ -37,6 +38,7 @@ pub fn numbers(run: &Run) -> Report {
     let mut kernels = KernelTimes::default();
     run.ranks.iter().for_each(|rank| kernels.merge(&rank.measured.kernels));
     let collectives = groups::groups(&run.across.measured, &events, &numbers);
+    let places = places(run, &collectives);
     Report {
         schema: report::SCHEMA.to_owned(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -44,6 +46,7 @@ pub fn numbers(run: &Run) -> Report {
         settings: settings(run),
         inputs: run.inputs.clone(),
         warnings: warnings(run, &ranks, facts.as_ref()),
+        size_fits: latency::fits(&collectives),
         collectives: with_peaks(collectives, facts.as_ref(), &ranks),
         ranks,
         steps: run.steps.steps.clone(),
@@ -54,6 +57,7 @@ pub fn numbers(run: &Run) -> Report {
         replay: run.dependency.replay.clone(),
         critical_path: run.dependency.critical_path.clone(),
         what_if: run.dependency.what_if.clone(),
+        places,
         inspector: run.inspector.as_ref().map(|merged| merged.view.clone()),
         transport: facts.as_ref().map(|facts| transport(facts, run)),
         npkit: run.npkit.as_ref().map(|dump| join::join(&comm_kernels(run), dump)),
@@ -61,6 +65,32 @@ pub fn numbers(run: &Run) -> Report {
         unknown: Vec::new(),
         strips: strips(run),
     }
+}
+
+/// Where in the program the time of the counted steps goes.
+fn places(run: &Run, groups: &[CollectiveGroup]) -> places::view::Places {
+    let counted = run.steps.steps.iter().zip(&run.steps.members).filter(|(step, _)| step.counted);
+    let of_step = |(_, members): (&RunStep, &Vec<usize>)| -> Option<Vec<(Span, Option<Span>)>> {
+        let of_rank = |(rank, &at): (&RankRun, &usize)| {
+            let step = rank.measured.steps.get(at)?;
+            Some((step.window.as_ref().ok().copied()?, step.range))
+        };
+        run.ranks.iter().zip(members).map(of_rank).collect()
+    };
+    let steps: Vec<Vec<(Span, Option<Span>)>> = counted.filter_map(of_step).collect();
+    let is_period = run.rule.window() == WindowKind::Period;
+    let ranks: Vec<places::rank::Rank<'_>> = run
+        .ranks
+        .iter()
+        .enumerate()
+        .map(|(at, RankRun { trace, measured, .. })| places::rank::Rank {
+            trace,
+            events: &measured.events,
+            steps: steps.iter().map(|step| step[at]).collect(),
+            is_period,
+        })
+        .collect();
+    places::of(&ranks, groups, run.dependency.on_path.as_ref())
 }
 
 /// What NCCL logs and the topology say, if one of them was given.
@@ -81,6 +111,7 @@ fn settings(run: &Run) -> Settings {
         exclude_outliers: run.options.exclude_outliers,
         comm_regex: run.options.comm_regex.clone(),
         what_if: run.options.what_if,
+        by: run.options.by,
     }
 }
 

@@ -21,10 +21,12 @@ pub use crate::analysis::kernels::{Kernel, Kernels};
 pub use crate::analysis::run::{RankStep, RunStep};
 pub use crate::analysis::strip::Strip;
 pub use crate::collectives::groups::{CollectiveGroup, StepWait};
+pub use crate::collectives::latency::SizeFit;
 pub use crate::dependency::view::{CriticalPath, Replay, Scope, WhatIf};
 pub use crate::merge::view::{InspectorMerge, InspectorPair, InspectorRank};
 pub use crate::model::input::{Capture, Input};
 pub use crate::npkit::join::Joined;
+pub use crate::places::view::{By, Place, Places};
 pub use crate::transport::view::Transport;
 
 /// One finished report.
@@ -52,6 +54,9 @@ pub struct Report {
     pub kernels: Kernels,
     /// Matched collectives by operation, communicator and size; `None` if they were not matched.
     pub collectives: Vec<CollectiveGroup>,
+    /// Latency and bandwidth of operations over their sizes.
+    #[serde(default)]
+    pub size_fits: Vec<SizeFit>,
     /// How far matched collectives of each step wait: one row for each step and rank.
     pub waits: Vec<StepWait>,
     /// How far the replay of the run can be trusted, or why there is none.
@@ -63,6 +68,9 @@ pub struct Report {
     /// What changes would gain, the greatest first; empty without a replay.
     #[serde(default)]
     pub what_if: Vec<WhatIf>,
+    /// Where in the program the counted steps' time goes.
+    #[serde(default)]
+    pub places: Places,
     /// What the Inspector logs add; `None` if none were given.
     pub inspector: Option<InspectorMerge>,
     /// How the ranks reach each other; `None` if neither NCCL logs nor a topology were given.
@@ -106,6 +114,9 @@ pub struct Settings {
     /// Print what changes would gain.
     #[serde(default)]
     pub what_if: bool,
+    /// What the time of steps is told apart by in print; JSON has all of it.
+    #[serde(default)]
+    pub by: Option<By>,
 }
 
 /// One rank.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::analysis::run::Counting;
+use crate::places::view::By;
 use crate::steps::{StepChoice, WindowKind};
 
 /// Everything that changes the numbers of a run.
@@ -38,6 +39,8 @@ pub struct Options {
     pub replay: bool,
     /// Print what changes would gain.
     pub what_if: bool,
+    /// What the time of steps is told apart by in print.
+    pub by: Option<By>,
     /// Folders with NPKit dumps of the run.
     pub npkit: Vec<PathBuf>,
 }

@@ -266,7 +266,8 @@ fn an_unknown_version_works_as_far_as_its_columns_do() {
         "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION.eventSyncId",
         "NVTX_EVENTS.binaryData",
     ];
-    let told: Vec<_> = report.warnings.iter().filter(|w| w.code.name() == "schema-unknown").collect();
+    let told: Vec<_> =
+        report.warnings.iter().filter(|w| w.code.as_str() == "schema-unknown").collect();
     assert_eq!(told.len(), 2, "one a report: {told:?}");
     for warning in told {
         let words = "schema 4.2.0 is newer than the newest that is known here";
@@ -277,7 +278,7 @@ fn an_unknown_version_works_as_far_as_its_columns_do() {
     assert_eq!((reduce.bytes, reduce.busbw_gbs), (None, None));
     let view = doctor::examine(&doctor::list(&paths), || ()).expect("an examination");
     assert_eq!(view.exports[0].lacking_columns, lacking);
-    assert!(view.findings.iter().any(|finding| finding.id.name() == "schema-unknown"));
+    assert!(view.findings.iter().any(|finding| finding.id.as_str() == "schema-unknown"));
 
     // Without its table of kernels there is nothing to measure, and the tables are named.
     let at = folder();

@@ -42,6 +42,9 @@ fn document(comparison: &Comparison) -> Document {
         figures::grouped(comparison).map(Block::Figure),
         tables::waterfall(comparison).map(Block::Table),
         figures::waterfall(comparison).map(Block::Figure),
+        tables::critical_path(comparison).map(Block::Table),
+        tables::promises(comparison).map(Block::Table),
+        tables::kernels(comparison).map(Block::Table),
     ];
     let steps = vec![
         tables::captures(comparison).map(Block::Table),
@@ -119,10 +122,10 @@ fn facts(comparison: &Comparison) -> Vec<String> {
 }
 
 fn headline(comparison: &Comparison) -> Vec<String> {
-    let best = best(comparison);
+    let leading = comparison.leading();
     let comparable = others(comparison).any(|v| !comparison.other_work(v));
-    let mut sentences = match best {
-        Some(best) => vec![best_sentence(comparison, best)],
+    let mut sentences = match leading {
+        Some(leading) => vec![leading_sentence(comparison, leading)],
         None if comparable => {
             vec![format!("No variant is shown to be faster than {}.", comparison.baseline)]
         }
@@ -131,7 +134,7 @@ fn headline(comparison: &Comparison) -> Vec<String> {
         }
     };
     sentences.extend(common_reason(comparison));
-    sentences.extend(best.and_then(|best| reason(comparison, best)));
+    sentences.extend(leading.and_then(|leading| reason(comparison, leading)));
     let counts: Vec<String> =
         [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Inconclusive]
             .into_iter()
@@ -148,13 +151,6 @@ fn headline(comparison: &Comparison) -> Vec<String> {
     sentences.extend(other_work(comparison));
     sentences.extend(gate(comparison));
     sentences
-}
-
-/// The fastest of the variants that are faster and do the same work in a step.
-fn best(comparison: &Comparison) -> Option<&Variant> {
-    others(comparison)
-        .filter(|v| v.verdict == Verdict::Faster && !comparison.other_work(v))
-        .max_by(|a, b| a.speedup.unwrap_or(0.0).total_cmp(&b.speedup.unwrap_or(0.0)))
 }
 
 /// The variants that cannot win, since a step of theirs does other work.
@@ -198,33 +194,44 @@ fn common_reason(comparison: &Comparison) -> Option<String> {
     all.then(|| (*first).to_owned())
 }
 
-fn best_sentence(comparison: &Comparison, best: &Variant) -> String {
+fn leading_sentence(comparison: &Comparison, variant: &Variant) -> String {
     let step = |variant: Option<&Variant>| {
         let median =
             variant.and_then(|v| v.summary[crate::model::Metric::StepNs])?.median.as_int()?;
         Some(units::time(median))
     };
-    let interval = best
-        .speedup_ci95
-        .map_or_else(String::new, |[lo, hi]| format!(", 95 % interval {lo:.3} to {hi:.3}"));
-    let times = match (step(baseline(comparison)), step(Some(best))) {
+    let interval = |interval: Option<[f64; 2]>| {
+        interval.map_or_else(String::new, |[lo, hi]| format!(", 95 % interval {lo:.3} to {hi:.3}"))
+    };
+    let times = match (step(baseline(comparison)), step(Some(variant))) {
         (Some(before), Some(after)) => format!(": {before} → {after} a step"),
         _ => String::new(),
     };
-    format!(
-        "{} is {:.3} times as fast as {}{times}{interval}.",
-        best.name,
-        best.speedup.unwrap_or(1.0),
-        comparison.baseline
-    )
+    let (name, base) = (&variant.name, &comparison.baseline);
+    match (variant.verdict, variant.times_as_long()) {
+        (Verdict::Slower, Some((long, interval_long))) => {
+            // Of several it is the slowest; that none is faster is what they have in common.
+            let none = match others(comparison).count() {
+                1 => String::new(),
+                _ => format!("No variant is shown to be faster than {base}. "),
+            };
+            format!(
+                "{none}{name} takes {long:.3} times as long as {base}{times}{}.",
+                interval(interval_long)
+            )
+        }
+        _ => format!(
+            "{name} is {:.3} times as fast as {base}{times}{}.",
+            variant.speedup.unwrap_or(1.0),
+            interval(variant.speedup_ci95)
+        ),
+    }
 }
 
 /// Where the difference of a variant comes from: the parts of its waterfall, the largest first.
 fn reason(comparison: &Comparison, variant: &Variant) -> Option<String> {
     let parts = comparison.waterfall.get(&variant.name)?;
-    let mut changed: Vec<(&str, i64)> =
-        parts.named().into_iter().filter(|(_, ns)| *ns != 0).collect();
-    changed.sort_by_key(|(_, ns)| std::cmp::Reverse(ns.unsigned_abs()));
+    let changed = parts.changed();
     let list: Vec<String> =
         changed.iter().map(|(name, ns)| format!("{name} {}", signed_time(*ns))).collect();
     let which = if comparison.variants.iter().any(|variant| variant.ranks > 1) {

@@ -1,7 +1,9 @@
 //! The tables of a comparison. A number that differs from the baseline's has its difference below it.
 
 use super::{baseline, others, tone};
-use crate::compare::{Comparison, Delta, Expectation, MedianStep, Parts, Variant, Verdict};
+use crate::compare::{
+    Comparison, Delta, Expectation, KernelChange, MedianStep, Parts, PathMean, Variant, Verdict,
+};
 use crate::model::Metric;
 use crate::model::metric::{Better, Num, Unit};
 use crate::render::table::{Align, Cell, Change, Column, Table, Tone, Trim};
@@ -283,6 +285,100 @@ pub(super) fn waterfall(comparison: &Comparison) -> Option<Table> {
         comparison.baseline
     );
     Some(Table::new(caption, columns).without_blank_columns())
+}
+
+/// What held the steps of each variant up, from the baseline to each.
+pub(super) fn critical_path(comparison: &Comparison) -> Option<Table> {
+    let base = comparison.critical_path.get(&comparison.baseline)?;
+    let rows: Vec<(&Variant, &PathMean)> = others(comparison)
+        .filter_map(|v| Some((v, comparison.critical_path.get(&v.name)?)))
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let scale = scale(comparison);
+    let cell = |ns: i64| Cell::number(signed(scale, ns), ns as f64).with_title(format!("{ns} ns"));
+    let mut columns = vec![
+        Column::text("variant", rows.iter().map(|(v, _)| v.name.as_str())),
+        Column::time("from", scale, rows.iter().map(|_| Some(base.step_ns))).rank(2),
+    ];
+    for (head, of) in PathMean::PARTS {
+        if rows.iter().any(|(_, path)| of(path) != of(base)) {
+            let cells = rows.iter().map(|(_, path)| cell(of(path) - of(base))).collect();
+            columns.push(Column::new(head, scale.unit, Align::Right, cells));
+        }
+    }
+    columns.push(Column::time("to", scale, rows.iter().map(|(_, path)| Some(path.step_ns))));
+    let caption = format!(
+        "From the mean step of {} to that of each variant along what held the steps up, over ranks (critical paths of counted steps)",
+        comparison.baseline
+    );
+    Some(Table::new(caption, columns))
+}
+
+/// What a change was promised to give, and what it gave.
+pub(super) fn promises(comparison: &Comparison) -> Option<Table> {
+    let list = &comparison.promises;
+    let scale = scale(comparison);
+    let columns = vec![
+        Column::text("variant", list.iter().map(|p| p.variant.as_str())),
+        Column::text("scenario", list.iter().map(|p| p.scenario.label())),
+        Column::time("promised", scale, list.iter().map(|p| Some(p.promised_ns))),
+        Column::time("measured", scale, list.iter().map(|p| Some(p.measured_ns))),
+        Column::percent("off", "% of promised", list.iter().map(|p| Some(p.off_rel))),
+    ];
+    (!list.is_empty()).then(|| {
+        let caption = format!(
+            "What the replay of {} promised, and what the variants gave: median steps",
+            comparison.baseline
+        );
+        Table::new(caption, columns).with_note(
+            "The scenario that comes nearest to the option; work that the option adds (converting, compressing) is not in it.",
+        )
+    })
+}
+
+/// The kernels that gain and lose most time.
+pub(super) fn kernels(comparison: &Comparison) -> Option<Table> {
+    let rows: Vec<(&Variant, &KernelChange)> = others(comparison)
+        .flat_map(|v| comparison.kernels.get(&v.name).into_iter().flatten().map(move |k| (v, k)))
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let scale = scale(comparison);
+    let cell = |ns: i64| Cell::number(signed(scale, ns), ns as f64).with_title(format!("{ns} ns"));
+    let count = |count: f64| Cell::number(format!("{count:.1}"), count);
+    let columns = vec![
+        Column::text("kernel", rows.iter().map(|(_, k)| k.name.as_str())),
+        Column::text("variant", rows.iter().map(|(v, _)| v.name.as_str())),
+        Column::new(
+            "change",
+            scale.unit,
+            Align::Right,
+            rows.iter().map(|(_, k)| cell(k.change_ns)).collect(),
+        ),
+        Column::time("before", scale, rows.iter().map(|(_, k)| Some(k.before_ns))).rank(1),
+        Column::time("after", scale, rows.iter().map(|(_, k)| Some(k.after_ns))).rank(1),
+        Column::new(
+            "calls before",
+            "",
+            Align::Right,
+            rows.iter().map(|(_, k)| count(k.before_count)).collect(),
+        )
+        .rank(2),
+        Column::new(
+            "calls after",
+            "",
+            Align::Right,
+            rows.iter().map(|(_, k)| count(k.after_count)).collect(),
+        )
+        .rank(2),
+    ];
+    Some(Table::new(
+        "Kernels that changed most, in a step of one rank: sums of durations, of communication with its waiting",
+        columns,
+    ))
 }
 
 /// What known options should do, and what they did.

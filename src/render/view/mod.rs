@@ -7,6 +7,7 @@ mod headline;
 mod inspector;
 pub(in crate::render) mod notes;
 mod npkit;
+mod places;
 pub(in crate::render) mod tables;
 mod transport;
 
@@ -25,7 +26,10 @@ impl Page for Report {
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        csv::write(self, out)
+        match self.settings.by {
+            Some(by) => places::csv(self.places.by(by), by, out),
+            None => csv::write(self, out),
+        }
     }
 }
 
@@ -44,6 +48,7 @@ fn document(report: &Report) -> Document {
     ];
     let collectives = vec![
         tables::collectives(report).map(Block::Table),
+        places::size_fits(report).map(Block::Table),
         notes::no_bandwidth(report).map(Block::Text),
         figures::bandwidth(report).map(Block::Figure),
     ];
@@ -74,6 +79,7 @@ fn document(report: &Report) -> Document {
         (headline::noun(report).heading, steps),
         ("Who waits for whom", waits),
         ("Why a step takes as long as it does", dependency::blocks(report, scale)),
+        ("Where in the program", places::blocks(report, scale)),
         ("Collectives", collectives),
         ("Transport", report.transport.iter().flat_map(transport::blocks).map(Some).collect()),
         (

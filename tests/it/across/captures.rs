@@ -237,7 +237,9 @@ fn bandwidth_of_a_training_step() {
     let [all_reduce] = &report.collectives[..] else { panic!("{:#?}", report.collectives) };
     assert_eq!((all_reduce.count, all_reduce.bytes), (20, Some(1_226_141_600)));
     assert!(all_reduce.busbw_gbs.is_some_and(|gbs| gbs > 300.0), "{all_reduce:?}");
-    assert_eq!(report.findings.iter().map(|f| f.id.as_str()).collect::<Vec<_>>(), ["dtod-copies"]);
+    // 4 % of exposed communication are the largest part besides compute.
+    let ids: Vec<&str> = report.findings.iter().map(|f| f.id.as_str()).collect();
+    assert_eq!(ids, ["exposed-communication", "dtod-copies"]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod many;
 mod matching;
 mod nccl_log;
 mod pipelines;
+mod places;
 mod send_recv;
 mod steps;
 mod stragglers;
