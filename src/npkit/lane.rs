@@ -248,7 +248,8 @@ impl<'i> Reader<'i> {
         let Some(now) = self.cpu_ns else { return };
         if let Some((then, before)) = self.last_clock.replace((now, tick)) {
             let ns = now.saturating_sub(then);
-            if ns >= RATE_NS && self.rates.len() < RATES {
+            // A clock that stood still or ran back is that of another processor: it says nothing of the rate.
+            if ns >= RATE_NS && tick > before && self.rates.len() < RATES {
                 self.rates.push((tick as f64 - before as f64) * 1e6 / ns as f64);
             }
         }

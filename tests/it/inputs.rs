@@ -395,6 +395,8 @@ fn doctor_names_the_inputs_of_other_commands() {
         files,
         [("saved.json", "compare"), ("nsysnccl.toml", "compare --manifest"), ("dump", "npkit")]
     );
-    let [text, _] = said(run(dir.path(), &["doctor", "."]), 0);
+    let [first, _] = said(run(dir.path(), &["doctor", "."]), 0);
+    assert!(first.contains("3 inputs of other commands"), "{first}");
+    let [text, _] = said(run(dir.path(), &["doctor", ".", "--full"]), 0);
     assert!(text.contains("saved.json: a saved report, read by nsysnccl compare"), "{text}");
 }
