@@ -393,7 +393,11 @@ fn doctor_names_the_inputs_of_other_commands() {
         .collect();
     assert_eq!(
         files,
-        [("saved.json", "compare"), ("nsysnccl.toml", "compare --manifest"), ("dump", "npkit")]
+        [
+            ("saved.json", "compare"),
+            ("nsysnccl.toml", "compare --manifest"),
+            ("dump", "npkit and report --npkit")
+        ]
     );
     let [first, _] = said(run(dir.path(), &["doctor", "."]), 0);
     assert!(first.contains("3 inputs of other commands"), "{first}");

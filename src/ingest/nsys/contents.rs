@@ -109,6 +109,7 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents
         warnings: Vec::new(),
         user_ranges: ranges.found.user_ranges,
         elsewhere: ranges.elsewhere(&ranked),
+        sampled: Vec::new(),
     };
     Ok(Contents { report, work, meta, capture_ns, payloads_described, notes, no_work })
 }
