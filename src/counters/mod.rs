@@ -81,7 +81,7 @@ pub fn of(ranks: &[RankWork<'_>], sampled: &[Sampled]) -> Option<Counters> {
             .with_hint("Sample every GPU: nsys profile --gpu-metrics-devices=all on one process of each machine, or --counters with a file of each machine."),
         );
     }
-    rows::bound(&mut counters);
+    counters.warnings.extend(rows::bound(&mut counters.rows));
     counters.warnings.extend(rows::doubts(&counters.details.sampling));
     counters.warnings.sort();
     counters.warnings.dedup();

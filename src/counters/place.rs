@@ -21,13 +21,22 @@ pub struct Placed<'s> {
 pub fn place<'s>(ranks: &[RankWork<'_>], sampled: &'s [Sampled]) -> Vec<Vec<Placed<'s>>> {
     let hosts: BTreeSet<&str> = ranks.iter().filter_map(|rank| rank.hostname).collect();
     let one_host = hosts.len() <= 1;
+    // A container has a name of its own: one machine in the run and one in the file are the same.
+    let only_machine = |one: &Sampled| {
+        let machines: BTreeSet<Option<&str>> = sampled
+            .iter()
+            .filter(|other| other.file == one.file)
+            .map(|other| other.hostname.as_deref())
+            .collect();
+        one_host && machines.len() <= 1
+    };
     let of_rank = |rank: &RankWork<'_>| {
         let alone = ranks.iter().filter(|other| other.report == rank.report).count() == 1;
         let mut list: Vec<Placed<'s>> = sampled
             .iter()
             .enumerate()
             .filter(|(_, one)| {
-                is_gpu(rank, one, one_host) || (alone && is_only(rank, one, sampled))
+                is_gpu(rank, one, only_machine(one)) || (alone && is_only(rank, one, sampled))
             })
             .map(|(index, one)| Placed { index, sampled: one, shift: shift(rank, one) })
             .collect();
@@ -41,13 +50,13 @@ pub fn place<'s>(ranks: &[RankWork<'_>], sampled: &'s [Sampled]) -> Vec<Vec<Plac
 }
 
 /// The rank's GPU by its own number; by its index only where that cannot be of another machine.
-fn is_gpu(rank: &RankWork<'_>, one: &Sampled, one_host: bool) -> bool {
+fn is_gpu(rank: &RankWork<'_>, one: &Sampled, only_machine: bool) -> bool {
     if let (Some(own), Some(other)) = (&rank.gpu_uuid, &one.gpu_uuid) {
         return own == other;
     }
     let same_host = match (rank.hostname, one.hostname.as_deref()) {
-        (Some(own), Some(other)) => own == other,
-        _ => one_host,
+        (Some(own), Some(other)) => own == other || only_machine,
+        _ => only_machine,
     };
     same_host && rank.gpu_index.is_some() && rank.gpu_index == one.gpu_index
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Counters;
 use super::average::{Mean, Timed, rounded};
 use super::classes::{Classes, NAMES, PerClass, RankWork};
 use super::place::Placed;
@@ -275,22 +274,18 @@ pub(super) fn sampling(
 }
 
 /// Leaves out values of single steps where there would be too many.
-pub(super) fn bound(counters: &mut Counters) {
-    let values: usize = counters.rows.iter().map(|row| row.steps.len() * (NAMES.len() + 1)).sum();
+pub(super) fn bound(rows: &mut [Row]) -> Option<Warning> {
+    let values: usize = rows.iter().map(|row| row.steps.len() * (NAMES.len() + 1)).sum();
     if values <= MOST_STEP_VALUES {
-        return;
+        return None;
     }
-    counters.rows.iter_mut().for_each(|row| row.steps.clear());
-    counters.warnings.push(
-        Warning::new(
-            "counters-steps",
-            format!(
-                "Counters of single steps are left out: {} values.",
-                units::count(values as u64)
-            ),
-        )
-        .with_hint("Report on fewer steps (--steps) or ranks (--ranks)."),
-    );
+    rows.iter_mut().for_each(|row| row.steps.clear());
+    let message =
+        format!("Counters of single steps are left out: {} values.", units::count(values as u64));
+    Some(
+        Warning::new("counters-steps", message)
+            .with_hint("Report on fewer steps (--steps) or ranks (--ranks)."),
+    )
 }
 
 /// What the length of samples makes doubtful.

@@ -274,7 +274,7 @@ fn a_second_between_samples_is_too_coarse_for_the_parts_of_a_step() {
     let first = report(&paths, std::slice::from_ref(&file));
     let power = row(&first, 0, "power", "W");
     assert_eq!((power.mean, power.parts.list()), (Some(2_000.0), [None; 6]));
-    assert!(power.reasons["compute"].ends_with("and a sample 1.00 s"), "{:?}", power.reasons);
+    assert!(power.reasons["compute"].ends_with("and a sample 1.000 s"), "{:?}", power.reasons);
     // An hour off: another time zone, or another run.
     let text = std::fs::read_to_string(&file).expect("read").replace("22:13", "23:13");
     std::fs::write(&file, text).expect("written");

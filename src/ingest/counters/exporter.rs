@@ -5,13 +5,14 @@
 //! ```
 
 use super::{Found, Gpu, dcgm, value};
-use crate::ingest::nsys::db::is_time;
 use crate::model::counter::uuid_key;
 use crate::redact;
 use crate::text::shorten;
 
 /// Characters of a host's name that are kept.
 const LONGEST: usize = 200;
+/// Milliseconds since 1970 that no time reaches: in nanoseconds they would leave half of the range.
+const MOST_MS: i64 = i64::MAX / 2_000_000;
 
 /// True for a text whose first sample is one of DCGM.
 pub(super) fn is_one(text: &str) -> bool {
@@ -60,7 +61,11 @@ impl<'t> Sample<'t> {
             let (text, after) = quoted(after)?;
             match label.trim() {
                 "gpu" => sample.gpu.index = text.parse().ok(),
-                "UUID" | "uuid" => sample.gpu.uuid = Some(uuid_key(&text)),
+                "UUID" | "uuid" => {
+                    // Zeros stand for a number that is not known.
+                    let known = text.chars().any(|c| c.is_ascii_hexdigit() && c != '0');
+                    sample.gpu.uuid = known.then(|| uuid_key(&text));
+                }
                 "Hostname" | "hostname" => {
                     let shown = redact::text(&shorten(&text, LONGEST)).into_owned();
                     sample.gpu.hostname = Some(shown);
@@ -76,8 +81,8 @@ impl<'t> Sample<'t> {
         sample.at = words
             .next()
             .and_then(|ms| ms.parse::<i64>().ok())
-            .map(|ms| ms.saturating_mul(1_000_000))
-            .filter(|ns| is_time(*ns));
+            .filter(|ms| (0..MOST_MS).contains(ms))
+            .map(|ms| ms * 1_000_000);
         Some(sample)
     }
 }

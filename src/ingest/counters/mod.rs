@@ -12,7 +12,6 @@ use std::io::Read;
 use std::path::Path;
 
 use super::encoding::AsUtf8;
-use super::nsys::file_name;
 use crate::ingest::open;
 use crate::model::Ns;
 use crate::model::counter::{Quantity, Sampled, Sampler, Series, Unit};
@@ -72,7 +71,7 @@ pub fn read(path: &Path) -> Result<CounterFile> {
         Sampler::Smi => smi::parse(&content, &mut table),
         Sampler::Nsys => {}
     }
-    let name = file_name(path);
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let mut warnings = Vec::new();
     let mut say = |code: &str, message: String| {
         warnings.push(Warning::new(code, message).in_report(&name));
@@ -87,7 +86,7 @@ pub fn read(path: &Path) -> Result<CounterFile> {
         say(
             "counters-instances",
             format!(
-                "{} of {name} are of parts of a GPU, of links or of switches and are left out.",
+                "{} of {name} left out: of parts of a GPU, of links or of switches.",
                 units::plural(table.instances, "line")
             ),
         );
@@ -96,7 +95,7 @@ pub fn read(path: &Path) -> Result<CounterFile> {
         say(
             "counters-lines",
             format!(
-                "{} of {name} do not fit the header above them and are left out.",
+                "{} of {name} left out: not as its header or format says.",
                 units::plural(table.bad, "line")
             ),
         );
@@ -212,7 +211,33 @@ fn value(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Any text behind any of the headers is read or refused.
+        #[test]
+        fn anything_is_read_to_its_end(
+            head in prop::sample::select(vec![
+                "#Entity SMACT NFELT\n", "#Date Time gpu pwr\n", "DCGM_FI_DEV_SM_CLOCK{gpu=\"0\"} 1\n",
+            ]),
+            lines in prop::collection::vec(
+                "(GPU [0-9N]{1,3} [0-9N/A. -]{0,20}|DCGM_FI_DEV_SM_CLOCK\\{[a-z=\"\\\\,}]{0,20}[0-9 ]{0,20}|[0-9: -]{0,30}|\\PC{0,20})",
+                0..20,
+            ),
+        ) {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("f.txt");
+            std::fs::write(&path, format!("{head}{}", lines.join("\n"))).expect("written");
+            if let Ok(file) = read(&path) {
+                for series in file.sampled.iter().flat_map(|one| &one.series) {
+                    prop_assert!(series.at.is_empty() || series.at.len() == series.value.len());
+                    prop_assert!(series.at.is_sorted());
+                }
+            }
+        }
+    }
 
     #[test]
     fn what_stands_for_no_value_is_none() {

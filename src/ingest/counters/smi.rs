@@ -89,7 +89,8 @@ fn moment(date: &str, time: &str) -> Option<i64> {
     let day_of_year = (153 * month + 2) / 5 + day - 1;
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468;
     let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second;
-    seconds.checked_mul(1_000_000_000)
+    // As with every time, half of the range is left so that differences fit.
+    seconds.checked_mul(1_000_000_000).filter(|ns| ns.abs() < i64::MAX / 2)
 }
 
 #[cfg(test)]
