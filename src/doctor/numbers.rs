@@ -1,8 +1,8 @@
 //! Which numbers a report of a run has, which are weaker than they could be, and which are null.
 
 use super::view::{Export, InspectorLog, NcclLogFile, Number, Rank, Run, State, Writer};
+use crate::ingest::hosts::may_be_one_host;
 use crate::ingest::nsys::file_name;
-use crate::merge::collect::may_be_one_host;
 use crate::steps::StepSource;
 use crate::units::rank_list;
 

@@ -83,11 +83,8 @@ fn fit(trace: &RankTrace, process: &Process) -> Fit {
         return Fit::Unknown;
     }
     let known = |init: &CommInit| trace.comm_inits.iter().find(|own| own.comm == init.comm);
-    let of = |init: &CommInit| match known(init) {
-        Some(own) if own.rank == init.rank => Fit::SameRank,
-        Some(_) => Fit::No,
-        None if traced.contains(&init.comm) => Fit::Shared,
-        None => Fit::No,
+    let of = |init: &CommInit| {
+        Fit::of(known(init).map(|own| own.rank), init.rank, traced.contains(&init.comm))
     };
     logged.iter().map(of).max().unwrap_or(Fit::Unknown)
 }

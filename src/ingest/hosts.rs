@@ -22,6 +22,18 @@ pub enum Fit {
     SameRank,
 }
 
+impl Fit {
+    /// How one communicator fits: `own` is the rank of the traced process in it, if that is known, `logged` that of the logged one;
+    /// `is_used` says whether the traced process used it at all.
+    pub fn of(own: Option<u32>, logged: u32, is_used: bool) -> Fit {
+        match own {
+            Some(own) if own == logged => Fit::SameRank,
+            None if is_used => Fit::Shared,
+            _ => Fit::No,
+        }
+    }
+}
+
 /// The other host whose process of the same pid is the traced one; `None` if there is none, or if several may be.
 /// `logged` are the hosts whose logs name that pid, with how their communicators fit. `only` is false if several traced
 /// processes have that pid.

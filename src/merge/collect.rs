@@ -5,12 +5,10 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::kernels::RankKernels;
-pub use crate::ingest::hosts::may_be_one_host;
-use crate::ingest::hosts::{Fit, other_host};
+use crate::ingest::hosts::{Fit, may_be_one_host, other_host};
 use crate::ingest::inspector;
 use crate::model::CommOp;
-use crate::model::record::logged_id;
-use crate::model::record::{Drops, LogFile, Origin, Record, Sink, Stamps, Timing};
+use crate::model::record::{Drops, LogFile, Origin, Record, Sink, Stamps, Timing, logged_id};
 use crate::{Error, Result};
 
 /// One operation of a traced process, as small as it can be: a log may hold millions.
@@ -230,12 +228,13 @@ impl Collected {
                 return None;
             }
             let joined = rank.comm_inits.iter().find(|init| logged_id(init.comm) == origin.comm_id);
-            let fit = match joined {
-                Some(init) if init.rank == origin.rank => Fit::SameRank,
-                Some(_) => Fit::No,
-                None if comms.contains(&origin.comm_id) => Fit::Shared,
-                None if comms.is_empty() => Fit::Unknown,
-                None => Fit::No,
+            let fit = match comms.is_empty() {
+                true => Fit::Unknown,
+                false => Fit::of(
+                    joined.map(|init| init.rank),
+                    origin.rank,
+                    comms.contains(&origin.comm_id),
+                ),
             };
             let best = logged.entry(&origin.hostname).or_insert(fit);
             *best = fit.max(*best);

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::clock::Ended;
+use super::clock::{Clock, Ended};
 use super::collect::LoggedOp;
+use super::parts::size;
 use super::place::Size;
+use super::trust::SAME_US;
+use crate::collectives::events::Event;
 use crate::model::CommOp;
 
-/// Durations may differ by this much, microseconds. It is what timers explain, twice over; a wide margin would make nothing unique.
-const CLOSE_US: f64 = 20.0;
 /// A kernel may end this far outside the time that the record leaves, microseconds.
 const NEAR_US: f64 = 1_000.0;
 /// The record has to say within this much when its operation ended, microseconds: among the records of a long dump interval a
@@ -32,6 +33,23 @@ pub struct Lone {
     pub op: CommOp,
     /// What it says about the size of its record.
     pub size: Size,
+}
+
+impl Lone {
+    /// The kernel `index` of `events`.
+    pub fn new(index: usize, event: &Event, clock: Clock) -> Lone {
+        let op = match event.op {
+            CommOp::AllToAll | CommOp::Gather | CommOp::Scatter => CommOp::SendRecv,
+            op => op,
+        };
+        Lone {
+            event: index,
+            end_us: clock.end_us(event),
+            duration_us: event.duration() as f64 / 1e3,
+            op,
+            size: size(event),
+        }
+    }
 }
 
 /// A record without a partner, by its index among all.
@@ -72,10 +90,10 @@ pub fn unique(
     let claims: Vec<Claimed> = kernels
         .iter()
         .map(|kernel| {
-            let first = by_duration.partition_point(|(us, _)| *us < kernel.duration_us - CLOSE_US);
+            let first = by_duration.partition_point(|(us, _)| *us < kernel.duration_us - SAME_US);
             let near = by_duration[first..]
                 .iter()
-                .take_while(|(us, _)| *us <= kernel.duration_us + CLOSE_US);
+                .take_while(|(us, _)| *us <= kernel.duration_us + SAME_US);
             let mut claimed = Claimed::default();
             for (looked_at, &(_, i)) in near.enumerate() {
                 if claimed.records.len() == CLAIMS || looked_at == LOOKED_AT {

@@ -17,9 +17,7 @@ use super::parts::{parts, why};
 use super::place::{Block, Outcome, Part, Placed, Sequence, Size, place};
 use super::trust::{MAX_DISAGREEING, is_close};
 use crate::collectives::events::Event;
-use crate::model::CommOp;
-use crate::model::record::Origin;
-use crate::model::record::logged_id;
+use crate::model::record::{Origin, logged_id};
 
 /// Inspector's default: smaller operations are not tracked (2.30 on).
 const MIN_SIZE: u64 = 8192;
@@ -62,20 +60,20 @@ pub fn pair(
     if log.series.is_empty() {
         return Found::default();
     }
-    let mut clock = Clock { epoch_ns: rank.epoch_ns, shift_us: 0.0 };
+    let clock = Clock { epoch_ns: rank.epoch_ns, shift_us: 0.0 };
     let mut attempt = Attempt::run(events, &log, clock);
     if rank.epoch_ns.is_some()
-        && attempt.is_poor(events, logs)
+        && attempt.is_poor()
         && let Some(shift_us) = shift_us.or_else(|| shift(events, &log, clock))
     {
         let shifted = Clock { shift_us, ..clock };
         let other = Attempt::run(events, &log, shifted);
-        let (better, as_good) = (other.close(events, logs), attempt.close(events, logs));
-        if better.0 > as_good.0 || (better.0 == as_good.0 && attempt.is_untimely(events)) {
-            (clock, attempt) = (shifted, other);
+        let (better, as_good) = (other.close(), attempt.close());
+        if better.0 > as_good.0 || (better.0 == as_good.0 && attempt.is_untimely()) {
+            attempt = other;
         }
     }
-    attempt.finish(rank, &log, clock)
+    attempt.finish(rank)
 }
 
 /// How far the log's clock is ahead of the trace's, if sizes and durations alone leave no doubt which record is which kernel.
@@ -163,6 +161,7 @@ fn block(events: &[Event], event: usize, clock: Clock, origin: Option<&Origin>) 
 
 /// One try to pair everything with a given clock.
 struct Attempt<'a> {
+    events: &'a [Event],
     log: &'a Log<'a>,
     clock: Clock,
     pairs: Vec<Pair>,
@@ -174,9 +173,10 @@ struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    fn run(events: &[Event], log: &'a Log<'a>, clock: Clock) -> Attempt<'a> {
+    fn run(events: &'a [Event], log: &'a Log<'a>, clock: Clock) -> Attempt<'a> {
         let why = vec![Some(why::NOWHERE); events.len()];
         let mut attempt = Attempt {
+            events,
             log,
             clock,
             pairs: Vec::new(),
@@ -184,16 +184,16 @@ impl<'a> Attempt<'a> {
             why,
             met: BTreeSet::new(),
         };
-        attempt.known_communicators(events);
-        attempt.unknown_communicators(events);
-        attempt.leftovers(events);
+        attempt.known_communicators();
+        attempt.unknown_communicators();
+        attempt.leftovers();
         attempt.pairs.sort_unstable();
         attempt
     }
 
     /// Kernels whose payload names their communicator.
-    fn known_communicators(&mut self, events: &[Event]) {
-        let log = self.log;
+    fn known_communicators(&mut self) {
+        let (events, log) = (self.events, self.log);
         let mut origins: BTreeMap<&str, &Origin> = BTreeMap::new();
         for origin in (0..log.series.len()).map(|s| log.origin(s)) {
             origins.entry(&origin.comm_id).or_insert(origin);
@@ -243,8 +243,8 @@ impl<'a> Attempt<'a> {
     }
 
     /// Kernels of which only the name is known.
-    fn unknown_communicators(&mut self, events: &[Event]) {
-        let log = self.log;
+    fn unknown_communicators(&mut self) {
+        let (events, log) = (self.events, self.log);
         let mut groups: BTreeMap<Kind, Vec<usize>> = BTreeMap::new();
         for (e, event) in events.iter().enumerate().filter(|(_, event)| event.comm.is_none()) {
             match parts(event, None) {
@@ -320,29 +320,17 @@ impl<'a> Attempt<'a> {
     }
 
     /// What is left of both sides, where one kernel and one record fit nothing but each other.
-    fn leftovers(&mut self, events: &[Event]) {
-        let log = self.log;
+    fn leftovers(&mut self) {
+        let (events, log) = (self.events, self.log);
         let open = |why: &Option<&str>| {
             why.is_some_and(|why| [why::NOWHERE, why::UNSURE, why::MISFIT].contains(&why))
         };
         let lone: Vec<Lone> = (0..events.len())
             .filter(|&e| open(&self.why[e]))
-            .map(|e| {
-                let block = block(events, e, self.clock, None);
-                let Event { op, members, bytes, .. } = events[e];
-                let op = if matches!(op, CommOp::AllToAll | CommOp::Gather | CommOp::Scatter) {
-                    CommOp::SendRecv
-                } else {
-                    op
-                };
-                let size = bytes.map_or(Size::Unknown, |bytes| {
-                    if members == 1 { Size::Exactly(bytes) } else { Size::AtMost(bytes) }
-                });
-                Lone { event: e, end_us: block.end_us, duration_us: block.duration_us, op, size }
-            })
+            .map(|e| Lone::new(e, &events[e], self.clock))
             .collect();
         // Times and durations decide here, so the pairs so far have to speak for both.
-        let (close, timed) = self.close(events, log.logs);
+        let (close, timed) = self.close();
         if lone.is_empty() || close == 0 || (timed - close) as f64 > MAX_DISAGREEING * timed as f64
         {
             return;
@@ -382,32 +370,34 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn close(&self, events: &[Event], logs: &Collected) -> (usize, usize) {
-        close(&self.pairs, events, logs)
+    /// Pairs whose durations are close, and pairs with a duration by the GPU's timer.
+    fn close(&self) -> (usize, usize) {
+        close(&self.pairs, self.events, self.log.logs)
     }
 
     /// True if hardly anything was found, or what was found does not agree: the clock may be wrong.
-    fn is_poor(&self, events: &[Event], logs: &Collected) -> bool {
-        let (close, timed) = self.close(events, logs);
+    fn is_poor(&self) -> bool {
+        let (close, timed) = self.close();
         let open = self
             .why
             .iter()
             .flatten()
             .filter(|why| [why::NOWHERE, why::UNSURE, why::BEFORE, why::AFTER].contains(why))
             .count();
-        close * 2 < timed || open * 2 > events.len() || self.is_untimely(events)
+        close * 2 < timed || open * 2 > self.events.len() || self.is_untimely()
     }
 
     /// True if the times of most pairs contradict the clock.
-    fn is_untimely(&self, events: &[Event]) -> bool {
+    fn is_untimely(&self) -> bool {
         let outside = |p: &Pair| {
-            Some(self.log.ended_of(p.record)?.outside(self.clock.end_us(&events[p.event])?))
+            Some(self.log.ended_of(p.record)?.outside(self.clock.end_us(&self.events[p.event])?))
         };
         let untimely = self.pairs.iter().filter_map(outside).filter(|us| *us > UNTIMELY_US).count();
         untimely * 2 > self.pairs.len()
     }
 
-    fn finish(self, rank: &RankKernels, log: &Log<'_>, clock: Clock) -> Found {
+    fn finish(self, rank: &RankKernels) -> Found {
+        let (log, clock) = (self.log, self.clock);
         let mut found = Found {
             pairs: self.pairs,
             shift_us: (clock.shift_us != 0.0).then_some(clock.shift_us),

@@ -24,6 +24,12 @@ pub mod why {
     pub const NOWHERE: &str = "no record fits in size, time and duration";
 }
 
+/// What a kernel says about the size of its records: of several operations only the sum is known.
+pub fn size(event: &Event) -> Size {
+    let of = if event.members > 1 { Size::AtMost } else { Size::Exactly };
+    event.bytes.map_or(Size::Unknown, of)
+}
+
 /// What records a kernel has, or why it has none. `origin` is its place in its communicator, if that is known.
 pub fn parts(event: &Event, origin: Option<&Origin>) -> Result<(Kind, Vec<Part>), &'static str> {
     if event.name == NameId::NONE {
@@ -31,14 +37,12 @@ pub fn parts(event: &Event, origin: Option<&Origin>) -> Result<(Kind, Vec<Part>)
     }
     let part =
         |op, count: usize, size| Part { op, count: u32::try_from(count).unwrap_or(u32::MAX), size };
-    let whole = event.bytes.map_or(Size::Unknown, Size::Exactly);
-    let shared = event.bytes.map_or(Size::Unknown, Size::AtMost);
+    let size = size(event);
     match event.op {
         CommOp::Other => Err(why::NOT_LOGGED),
         CommOp::SendRecv if event.sends == 0 && event.receives == 0 => Ok((Kind::P2p, Vec::new())),
         // What a rank sends to itself has a number, but no record: it is among the parts, and its record is never there.
         CommOp::SendRecv => {
-            let size = if event.members == 1 { whole } else { shared };
             let parts = [
                 part(CommOp::Send, event.sends as usize, size),
                 part(CommOp::Recv, event.receives as usize, size),
@@ -47,12 +51,11 @@ pub fn parts(event: &Event, origin: Option<&Origin>) -> Result<(Kind, Vec<Part>)
         }
         CommOp::AllToAll => {
             let n = origin.map_or(0, |o| o.n_ranks as usize);
-            let parts = [part(CommOp::Send, n, whole), part(CommOp::Recv, n, whole)];
+            let parts = [part(CommOp::Send, n, size), part(CommOp::Recv, n, size)];
             Ok((Kind::P2p, parts.into_iter().filter(|part| part.count > 0).collect()))
         }
         // How many records the root has differs from the others, and who it is is not known here.
         CommOp::Gather | CommOp::Scatter => Ok((Kind::P2p, Vec::new())),
-        op if event.members > 1 => Ok((Kind::Coll(op), vec![part(op, event.members, shared)])),
-        op => Ok((Kind::Coll(op), vec![part(op, 1, whole)])),
+        op => Ok((Kind::Coll(op), vec![part(op, event.members.max(1), size)])),
     }
 }

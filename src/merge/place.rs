@@ -1,68 +1,51 @@
 //! Where the kernels of a trace stand in a numbered sequence of records.
 //!
-//! Consecutive operations have consecutive numbers, also where records were lost. So the place of all kernels is one offset:
+//! Both sequences keep their order, and consecutive operations have consecutive numbers, also where records were lost. So the place
+//! of all kernels is one offset:
 //!
 //! ```text
 //! kernel      0    1    2    3                        offset 5: sizes, times, durations agree
 //! number      5    6    7    8    9   10              offset 6: they do not
 //! record      r    r    -    r    r    r              kernel 2 has no record: 7 was lost
 //! ```
-//! If the trace lost kernels, the offset grows on the way. The best way through the offsets is found by dynamic programming over
-//! those that most kernels vote for; a stretch whose best offset is not clearly better than every other is left alone.
+//!
+//! Each record at its place is evidence for or against an offset, as a log-likelihood ratio: an agreement says the more, the fewer
+//! of the other records would agree as well, and nothing says more than the log is reliable about it.
+//!
+//! ```text
+//! size        is that of the kernel            1 of 4 records has it: ln 4           is another: strongly against
+//! time        the kernel ended when it says    1 of 10 does: ln 10                   far outside: strongly against
+//! duration    is that of the kernel            every other record has it: nothing    is another: somewhat against
+//! ```
+//!
+//! Kernels all over the trace vote for offsets, and the sum over all kernels decides between those with most votes. If the trace lost
+//! kernels, the offset grows on the way: the best way through the offsets is found by dynamic programming. A stretch of it that is
+//! not better than every other offset beyond doubt is left alone.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::ops::Range;
 
 use super::clock::{Ended, Passes};
 use super::collect::LoggedOp;
+use super::trust::SAME_US;
 use crate::model::CommOp;
-use crate::stats;
 
-/// A logged size that is the kernel's own speaks for a pair this much.
-const SAME_SIZE: f64 = 0.25;
-/// A time that fits speaks for it, one that lies further outside speaks against it.
-const TIME_INSIDE: f64 = 0.5;
-const TIME_OUTSIDE: f64 = -1.0;
-/// How far outside counts in full, microseconds: the proxy thread notices late, and clocks differ a little. Usually they agree within
-/// some ten microseconds, so closeness counts by its logarithm, from this on.
-const LATE_US: f64 = 5_000.0;
+/// How often a record is wrong about its own kernel. Sizes and times hardly ever are; durations may be those of other operations, so
+/// they only decide what the others leave open.
+const WRONG: f64 = 0.05;
+const WRONG_DURATION: f64 = 0.2;
+/// A kernel ended this closely to the time that its record leaves, microseconds: clocks differ a little.
 const PROMPT_US: f64 = 50.0;
-/// Durations by the GPU's own timer differ by some microseconds; twice as much still says something.
-const CLOSE_US: f64 = 10.0;
-/// The record at a kernel's place has another size or operation.
-const MISFIT: f64 = -2.0;
-/// What a change of the offset has to gain: more than two kernels gain by chance.
-const CHANGE: f64 = 3.0;
-/// Where this share of the pairs has the duration of the kernel (within [`SAME_US`]), a pair that has neither its duration nor its time (within
-/// [`PROMPT_US`]) nor, among several, its size is none. Elsewhere the log's times are not to be trusted, and numbers decide.
-const MOSTLY: f64 = 0.6;
-const SAME_US: f64 = 20.0;
-/// If all durations are further off than this, microseconds, the place is wrong, however well times fit (the clock may be off), unless sizes
-/// speak for it.
-const FAR_US: f64 = 1_000.0;
-/// How much better than any other, and than none, the best offset must be: this, and for n pairs as much times the root of n, with which
-/// chance agreement grows.
-const MARGIN: f64 = 0.3;
+/// Further outside than this the record contradicts: the proxy thread may notice late.
+const LATE_US: f64 = 5_000.0;
+/// Odds of 20 to 1 are beyond doubt: between two offsets, between an offset and none, and for a change of the offset.
+const SURE: f64 = 3.0;
 
-/// Without times a kernel votes for all records that fit it in size and duration; of a longer sequence than this ...
-const SHORT: usize = 1 << 14;
-/// ... only for those whose duration differs by less than this, microseconds.
-const VOTE_US: f64 = 30.0;
-/// Kernels that are asked for their vote.
+/// Kernels that are asked for their vote, and votes that they cast together at most.
 const VOTERS: usize = 32;
-/// Votes after which no further kernel is asked.
-const VOTES: usize = 1 << 20;
-/// A kernel that carries more operations than this has no vote.
-const MOST_PARTS: i64 = 4096;
-/// A kernel that fits more records than this votes with its neighbours, ...
-const CROWD: usize = 1 << 12;
-/// ... so many kernels together.
-const NEIGHBOURS: usize = 16;
-/// Offsets all over the sequence that show what chance does.
-const SAMPLED: i64 = 32;
-/// Offsets that are followed.
+const VOTES: usize = 1 << 23;
+/// Offsets that are followed, and cells of their table: fewer are followed through longer traces.
 const OFFSETS: usize = 256;
-/// Cells of the table; fewer offsets are followed through longer traces.
 const CELLS: usize = 1 << 25;
 
 /// What a kernel says about the size of a record.
@@ -115,40 +98,73 @@ impl Block {
     fn width(&self) -> i64 {
         self.parts.iter().map(|part| i64::from(part.count)).sum()
     }
+}
 
-    /// How well a record fits the kernel; `None` if it cannot be of it.
-    fn fit(&self, part: &Part, op: &LoggedOp, ended: Ended) -> Option<f64> {
-        if part.op != op.op || !part.size.allows(op.bytes) {
-            return None;
+/// How much an agreement or a contradiction says, in natural logarithms of odds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Weight {
+    yes: f64,
+    no: f64,
+}
+
+impl Weight {
+    /// What something says that is wrong this often, if `alike` of `all` records agree with the kernel (its own is one of them).
+    fn new(alike: usize, all: usize, wrong: f64) -> Weight {
+        let chance = match all {
+            0 | 1 => 0.0,
+            _ => alike.saturating_sub(1) as f64 / (all - 1) as f64,
+        };
+        Weight {
+            yes: ((1.0 - wrong) / chance.max(wrong)).ln().max(0.0),
+            no: (wrong / (1.0 - chance)).ln().min(0.0),
         }
-        let size = if matches!(part.size, Size::Exactly(_)) && op.bytes.is_some() {
-            SAME_SIZE
-        } else {
-            0.0
-        };
-        let time = match self.end_us {
-            // Without a pass before its own, a record may be of any time before.
-            Some(end) if ended.after == f64::NEG_INFINITY => {
-                TIME_OUTSIDE * lateness(ended.outside(end))
-            }
-            Some(end) => TIME_INSIDE + (TIME_OUTSIDE - TIME_INSIDE) * lateness(ended.outside(end)),
-            None => 0.0,
-        };
-        let duration = op
-            .exec_us
-            .filter(|_| op.is_gpu_timed())
-            .map_or(0.0, |us| 1.0 / (1.0 + ((us - self.duration_us) / CLOSE_US).powi(2)));
-        Some(size + time + duration)
     }
 }
 
-/// From 0 (on time) to 1 (late in full).
-fn lateness(us: f64) -> f64 {
-    // Most kernels are on time, and logarithms are slow.
-    if us <= 0.0 {
-        0.0
-    } else {
-        ((us / PROMPT_US).ln_1p() / (LATE_US / PROMPT_US).ln_1p()).min(1.0)
+/// What a record says about a kernel at its place.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Evidence {
+    weight: f64,
+    /// False if its duration is another, and neither its time nor a size that not all have is the kernel's.
+    is_likely: bool,
+}
+
+/// A kernel with the weights of what records may say about it.
+struct Weighed<'b> {
+    block: &'b Block,
+    sizes: [Weight; 2],
+    time: Weight,
+    duration: Weight,
+}
+
+impl Weighed<'_> {
+    /// What a record says as one of a part of the kernel; `None` if it cannot be.
+    fn evidence(&self, part: usize, op: &LoggedOp, ended: Ended) -> Option<Evidence> {
+        let Part { op: own, size, .. } = *self.block.parts.get(part)?;
+        if own != op.op || !size.allows(op.bytes) {
+            return None;
+        }
+        let has_size = matches!(size, Size::Exactly(_)) && op.bytes.is_some();
+        let size = if has_size { self.sizes[part].yes } else { 0.0 };
+        let outside = self.block.end_us.map(|end| ended.outside(end));
+        let time = match outside {
+            Some(us) if us > LATE_US => self.time.no,
+            // Without a pass before its own, a record may be of any time before.
+            Some(us) if us <= PROMPT_US && ended.after > f64::NEG_INFINITY => self.time.yes,
+            _ => 0.0,
+        };
+        let is_close = op
+            .exec_us
+            .filter(|_| op.is_gpu_timed())
+            .map(|us| (us - self.block.duration_us).abs() <= SAME_US);
+        let duration = match is_close {
+            Some(true) => self.duration.yes,
+            Some(false) => self.duration.no,
+            None => 0.0,
+        };
+        let is_likely =
+            is_close != Some(false) || size > 0.0 || outside.is_some_and(|us| us <= PROMPT_US);
+        Some(Evidence { weight: size + time + duration, is_likely })
     }
 }
 
@@ -165,10 +181,10 @@ pub struct Sequence<'a> {
     numbered: bool,
     /// The latest end up to each record and the earliest from each on, if they are not in order already.
     envelope: Option<Vec<Ended>>,
-    /// True if the records are not all of one size.
-    sizes_vary: bool,
-    /// Records with a duration by the GPU's timer, shortest first.
-    by_duration: OnceLock<Vec<u32>>,
+    /// How many records there are of an operation and size.
+    sizes: HashMap<(CommOp, u64), usize>,
+    /// Durations by the GPU's timer, microseconds, shortest first.
+    durations: Vec<f64>,
 }
 
 impl<'a> Sequence<'a> {
@@ -180,8 +196,14 @@ impl<'a> Sequence<'a> {
         let len = if numbered { usable } else { ops.len() };
         let in_order = ended[..len].is_sorted_by(|a, b| a.by <= b.by && a.after <= b.after);
         let envelope = (!in_order).then(|| envelope(&ended[..len]));
-        let sizes_vary = ops.windows(2).any(|pair| pair[0].bytes != pair[1].bytes);
-        Sequence { ops, ended, len, numbered, envelope, sizes_vary, by_duration: OnceLock::new() }
+        let mut sizes: HashMap<(CommOp, u64), usize> = HashMap::new();
+        for (op, bytes) in ops[..len].iter().filter_map(|op| Some((op.op, op.bytes?))) {
+            *sizes.entry((op, bytes)).or_default() += 1;
+        }
+        let timed = ops[..len].iter().filter(|op| op.is_gpu_timed());
+        let mut durations: Vec<f64> = timed.filter_map(|op| op.exec_us).collect();
+        durations.sort_unstable_by(f64::total_cmp);
+        Sequence { ops, ended, len, numbered, envelope, sizes, durations }
     }
 
     /// The number of a record.
@@ -206,102 +228,84 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Calls `each` for the records that can be of a kernel: by its time, or where that is not known by its duration; with their fit.
-    fn candidates(&self, block: &Block, mut each: impl FnMut(usize, f64)) {
-        let mut look = |i: usize| {
-            let fits =
-                block.parts.iter().filter_map(|part| block.fit(part, &self.ops[i], self.ended[i]));
-            let best = fits.fold(0.0, f64::max);
-            if best > 0.0 {
-                each(i, best);
-            }
+    /// The records between the first and the last that leave a time within `us` of this one.
+    fn around(&self, end_us: f64, us: f64) -> Range<usize> {
+        let ended = self.envelope.as_deref().unwrap_or(&self.ended[..self.len]);
+        let first = ended.partition_point(|ended| ended.by < end_us - us);
+        first..ended.partition_point(|ended| ended.after <= end_us + us).max(first)
+    }
+
+    /// Looks how many records would agree with a kernel.
+    fn weighed<'b>(&self, block: &'b Block) -> Weighed<'b> {
+        let size = |part: Option<&Part>| match part.map(|part| (part.op, part.size)) {
+            Some((op, Size::Exactly(bytes))) => self.sizes.get(&(op, bytes)).copied().unwrap_or(0),
+            _ => self.len,
         };
-        match block.end_us {
-            Some(end) => {
-                let ended = self.envelope.as_deref().unwrap_or(&self.ended[..self.len]);
-                let first = ended.partition_point(|ended| ended.by < end - LATE_US);
-                let last = ended.partition_point(|ended| ended.after <= end + LATE_US);
-                (first..last.max(first)).for_each(look);
-            }
-            None if self.len <= SHORT => (0..self.len).for_each(look),
-            None => {
-                let us = |i: &u32| self.ops[*i as usize].exec_us.unwrap_or(0.0);
-                let index = self.by_duration();
-                let first = index.partition_point(|i| us(i) < block.duration_us - VOTE_US);
-                let near =
-                    index[first..].iter().take_while(|i| us(i) <= block.duration_us + VOTE_US);
-                near.for_each(|&i| look(i as usize));
+        let size = |i| Weight::new(size(block.parts.get(i)), self.len, WRONG);
+        let in_time = block.end_us.map_or(self.len, |end| self.around(end, PROMPT_US).len());
+        let below = |us: f64| self.durations.partition_point(|d| *d < us);
+        let (low, high) = (block.duration_us - SAME_US, block.duration_us + SAME_US);
+        let close = below(high).saturating_sub(below(low));
+        Weighed {
+            block,
+            sizes: [size(0), size(1)],
+            time: Weight::new(in_time, self.len, WRONG),
+            duration: Weight::new(close, self.durations.len(), WRONG_DURATION),
+        }
+    }
+
+    /// Calls `each` for the records that may be of a kernel, with how much says so.
+    fn candidates(&self, kernel: &Weighed<'_>, mut each: impl FnMut(usize, f64)) {
+        for i in kernel.block.end_us.map_or(0..self.len, |end| self.around(end, LATE_US)) {
+            let parts = 0..kernel.block.parts.len();
+            let said = parts.filter_map(|p| kernel.evidence(p, &self.ops[i], self.ended[i]));
+            let best = said.map(|said| said.weight).max_by(f64::total_cmp);
+            if let Some(weight) = best.filter(|weight| *weight >= 0.0) {
+                each(i, weight);
             }
         }
     }
 
-    fn by_duration(&self) -> &[u32] {
-        self.by_duration.get_or_init(|| {
-            let timed = |i: &u32| {
-                self.ops[*i as usize].exec_us.is_some() && self.ops[*i as usize].is_gpu_timed()
-            };
-            let mut index: Vec<u32> =
-                (0..u32::try_from(self.len).unwrap_or(u32::MAX)).filter(timed).collect();
-            let us = |i: u32| self.ops[i as usize].exec_us.unwrap_or(0.0);
-            index.sort_unstable_by(|&a, &b| us(a).total_cmp(&us(b)).then(a.cmp(&b)));
-            index
-        })
-    }
-
-    /// Calls `each` for every record whose number falls to the block at this place, with its fit or `None`.
-    fn at(&self, block: &Block, first: i64, each: &mut impl FnMut(usize, Option<f64>)) {
+    /// Calls `each` for every record whose number falls to the kernel at this place, with what it says, or `None` if it has another
+    /// size or operation.
+    fn at(&self, kernel: &Weighed<'_>, first: i64, each: &mut impl FnMut(usize, Option<Evidence>)) {
         let mut left = [0; 2];
-        left.iter_mut().zip(&block.parts).for_each(|(left, part)| *left = part.count);
-        let end = first.saturating_add(block.width());
+        left.iter_mut().zip(&kernel.block.parts).for_each(|(left, part)| *left = part.count);
+        let end = first.saturating_add(kernel.block.width());
         for i in self.index_from(first)..self.len {
             if self.number(i) >= end {
                 break;
             }
-            let fitting = block.parts.iter().zip(&mut left).filter(|(_, left)| **left > 0);
-            let found = fitting
+            let open = left.iter_mut().enumerate().filter(|(_, left)| **left > 0);
+            let found = open
                 .filter_map(|(part, left)| {
-                    Some((block.fit(part, &self.ops[i], self.ended[i])?, left))
+                    Some((kernel.evidence(part, &self.ops[i], self.ended[i])?, left))
                 })
                 .next();
             each(
                 i,
-                found.map(|(fit, left)| {
+                found.map(|(said, left)| {
                     *left -= 1;
-                    fit
+                    said
                 }),
             );
         }
     }
 
-    /// How far a record's duration is from the kernel's, microseconds; `None` without one by the GPU's timer.
-    fn delta_us(&self, block: &Block, i: usize) -> Option<f64> {
-        let us = self.ops[i].exec_us.filter(|_| self.ops[i].is_gpu_timed())?;
-        Some((us - block.duration_us).abs())
-    }
-
-    /// True if a record has the duration of the kernel, its time, or the size that not all have; or says nothing about the first.
-    fn is_like(&self, block: &Block, i: usize) -> bool {
-        let is_sized =
-            self.sizes_vary && block.parts.iter().any(|part| matches!(part.size, Size::Exactly(_)));
-        is_sized
-            || self.delta_us(block, i).is_none_or(|us| us <= SAME_US)
-            || block.end_us.is_some_and(|end| self.ended[i].outside(end) <= PROMPT_US)
-    }
-
-    /// The records at this place that fit the block, and how many do not.
-    fn records(&self, block: &Block, first: i64) -> (Vec<usize>, usize) {
+    /// The records at this place that fit the kernel, and how many do not.
+    fn records(&self, kernel: &Weighed<'_>, first: i64) -> (Vec<usize>, usize) {
         let (mut records, mut misfits) = (Vec::new(), 0);
-        self.at(block, first, &mut |record, fit| match fit {
-            Some(_) => records.push(record),
-            None => misfits += 1,
+        self.at(kernel, first, &mut |record, said| match said {
+            Some(said) if said.is_likely => records.push(record),
+            _ => misfits += 1,
         });
         (records, misfits)
     }
 
-    /// How well the records at this place fit the block, beyond what any record of the sequence does by `chance`.
-    fn score(&self, block: &Block, first: i64, chance: f64) -> f64 {
+    /// What the records at this place say together.
+    fn score(&self, kernel: &Weighed<'_>, first: i64) -> f64 {
         let mut score = 0.0;
-        self.at(block, first, &mut |_, fit| score += fit.map_or(MISFIT, |fit| fit - chance));
+        self.at(kernel, first, &mut |_, said| score += said.map_or(-SURE, |said| said.weight));
         score
     }
 }
@@ -347,6 +351,7 @@ pub struct Placed {
 
 /// Finds the place of `blocks`, which are in order of time, in `sequence`.
 pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
+    let kernels: Vec<Weighed<'_>> = blocks.iter().map(|block| sequence.weighed(block)).collect();
     let mut firsts = Vec::with_capacity(blocks.len());
     let mut count = 0_i64;
     for block in blocks {
@@ -354,60 +359,40 @@ pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
         count = count.saturating_add(block.width());
     }
     let mut placed = Placed { outcomes: vec![Outcome::Nowhere; blocks.len()], score: 0.0 };
-    let Search { offsets, tried } = search(blocks, &firsts, sequence);
+    let Votes { offsets, tried } = vote(&kernels, &firsts, sequence);
     if offsets.is_empty() {
         return placed;
     }
     let first = |i: usize, offset: i64| firsts[i].saturating_add(offset);
-    let chance = Chance::of(blocks, &offsets, sequence, first);
-    let score = |i: usize, offset: i64| sequence.score(&blocks[i], first(i, offset), chance.mean);
-    // The best of n sums of random numbers lies about this many of their standard deviations above the mean. Where all offsets are followed,
-    // each is seen beside the others, and none needs to be feared unseen.
-    let luck = if tried > offsets.len() {
-        (2.0 * (tried as f64 * blocks.len() as f64).ln()).sqrt()
-    } else {
-        0.0
-    };
+    let score = |i: usize, offset: i64| sequence.score(&kernels[i], first(i, offset));
+    let found = |i: usize, offset: i64| sequence.records(&kernels[i], first(i, offset));
+    // The luckiest of n places that mean nothing has odds of about n.
+    let enough = SURE.max((tried as f64).ln());
     let way = best_way(blocks.len(), &offsets, score);
     let mut start = 0;
-    for run in way.chunk_by(|a, b| a == b) {
-        let range = start..start + run.len();
+    for stretch in way.chunk_by(|a, b| a == b) {
+        let range = start..start + stretch.len();
         start = range.end;
-        let offset = offsets[run[0]];
-        let found = |i: usize, offset: i64| sequence.records(&blocks[i], first(i, offset));
-        let own: Vec<(Vec<usize>, usize)> = range.clone().map(|i| found(i, offset)).collect();
-        let root = (own.iter().map(|(records, _)| records.len()).sum::<usize>() as f64).sqrt();
-        let margin = MARGIN + MARGIN * root;
-        // Nothing is an alternative, too, and so is luck.
-        let fit: f64 =
-            range.clone().map(|i| sequence.score(&blocks[i], first(i, offset), 0.0)).sum();
+        let offset = offsets[stretch[0]];
         let total = |offset: i64| range.clone().map(|i| score(i, offset)).sum::<f64>();
-        let beyond_chance = total(offset);
-        if fit < margin || beyond_chance < luck * chance.deviation * root {
-            continue;
+        let own = total(offset);
+        let is_sure = own >= enough;
+        if is_sure {
+            placed.score += own;
         }
-        let enough = beyond_chance - margin;
-        let deltas = deltas(&blocks[range.clone()], &own, sequence);
-        if !deltas.is_empty() && deltas.iter().all(|us| *us > FAR_US) && !sequence.sizes_vary {
-            continue;
-        }
-        let close = deltas.iter().filter(|us| **us <= SAME_US).count();
-        let strict = close > 0 && close as f64 >= MOSTLY * deltas.len() as f64;
-        placed.score += fit;
-        let rivals: Vec<i64> = offsets
-            .iter()
-            .copied()
-            .filter(|&other| other != offset && total(other) > enough)
-            .collect();
-        for (i, (records, misfits)) in range.zip(own) {
+        // The offset itself and its rivals.
+        let likely: Vec<i64> =
+            offsets.iter().copied().filter(|other| total(*other) > own - SURE).collect();
+        let places = |i: usize| likely.iter().map(move |&offset| found(i, offset));
+        for i in range.clone() {
+            let (records, misfits) = found(i, offset);
             placed.outcomes[i] = match (records.is_empty(), misfits) {
+                _ if !is_sure => match places(i).any(|(records, _)| !records.is_empty()) {
+                    true if own >= 0.0 => Outcome::Unsure,
+                    _ => Outcome::Nowhere,
+                },
                 // Another offset does no harm where it means the same records.
-                _ if rivals.iter().any(|&other| found(i, other).0 != records) => Outcome::Unsure,
-                (false, _)
-                    if strict && !records.iter().any(|&r| sequence.is_like(&blocks[i], r)) =>
-                {
-                    Outcome::Misfit
-                }
+                _ if places(i).any(|(other, _)| other != records) => Outcome::Unsure,
                 (false, _) => Outcome::Paired(records),
                 (true, 0) => Outcome::Absent(first(i, offset)),
                 (true, _) => Outcome::Misfit,
@@ -417,137 +402,42 @@ pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
     placed
 }
 
-/// How far the durations by the GPU's timer are from those of the kernels, microseconds.
-fn deltas(blocks: &[Block], records: &[(Vec<usize>, usize)], sequence: &Sequence<'_>) -> Vec<f64> {
-    let pairs = blocks
-        .iter()
-        .zip(records)
-        .flat_map(|(block, (records, _))| records.iter().map(move |&r| (block, r)));
-    pairs.filter_map(|(block, r)| sequence.delta_us(block, r)).collect()
-}
-
-/// How well records fit kernels that they are not of: where all durations are alike, quite well, and an offset must not win because
-/// fewer records are lost on its way, or because it is the luckiest of many.
-struct Chance {
-    mean: f64,
-    deviation: f64,
-}
-
-impl Chance {
-    /// From the offsets other than the best: those that were found, and some all over the sequence. The worse for the best counts.
-    fn of(
-        blocks: &[Block],
-        offsets: &[i64],
-        sequence: &Sequence<'_>,
-        first: impl Fn(usize, i64) -> i64,
-    ) -> Chance {
-        let fits = |&offset: &i64| {
-            let mut fits = Vec::new();
-            for (i, block) in blocks.iter().enumerate() {
-                sequence.at(block, first(i, offset), &mut |_, fit| fits.extend(fit));
-            }
-            fits
-        };
-        let mut found: Vec<(f64, i64)> =
-            offsets.iter().map(|offset| (fits(offset).iter().sum(), *offset)).collect();
-        found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        let best = found.pop().map(|(_, offset)| offset);
-        let (low, high) = sequence.bounds().unwrap_or((0, 0));
-        let step = ((high - low) / SAMPLED).max(1);
-        let spread = (0..SAMPLED)
-            .map(|i| low.saturating_add(i * step))
-            .filter(|offset| *offset <= high && Some(*offset) != best);
-        let of = |offsets: Vec<i64>| {
-            let fits: Vec<Vec<f64>> =
-                offsets.iter().map(fits).filter(|fits| !fits.is_empty()).collect();
-            let means: Vec<f64> = fits.iter().filter_map(|fits| stats::mean(fits)).collect();
-            let variance = |(fits, mean): (&Vec<f64>, &f64)| {
-                stats::mean(&fits.iter().map(|fit| (fit - mean).powi(2)).collect::<Vec<_>>())
-            };
-            let variances: Vec<f64> = fits.iter().zip(&means).filter_map(variance).collect();
-            (stats::median(&means).unwrap_or(0.0), stats::median(&variances).unwrap_or(0.0).sqrt())
-        };
-        let (found, spread) =
-            (of(found.into_iter().map(|(_, offset)| offset).collect()), of(spread.collect()));
-        Chance { mean: found.0.max(spread.0).max(0.0), deviation: found.1.max(spread.1) }
-    }
-}
-
 /// Places that are looked at more closely.
-struct Search {
-    /// The offsets that most kernels vote for, ascending.
+struct Votes {
+    /// The offsets with most votes, ascending.
     offsets: Vec<i64>,
-    /// How many there were.
+    /// How many records one kernel could choose from.
     tried: usize,
 }
 
 /// Asks kernels all over the trace which records they could have, and so which offset.
-fn search(blocks: &[Block], firsts: &[i64], sequence: &Sequence<'_>) -> Search {
-    let step = blocks.len().div_ceil(VOTERS).max(1);
-    let mut voters: Vec<(usize, f64, usize)> = (0..blocks.len())
-        .step_by(step)
-        .map(|voter| {
-            let (mut n, mut sum) = (0, 0.0);
-            sequence.candidates(&blocks[voter], |_, fit| (n, sum) = (n + 1, sum + fit));
-            (n, sum / f64::from(u32::try_from(n).unwrap_or(u32::MAX)), voter)
-        })
-        .filter(|&(n, _, voter)| n > 0 && blocks[voter].width() <= MOST_PARTS)
-        .collect();
-    // Those that fit the fewest records first: their vote says most.
-    voters.sort_unstable_by_key(|&(n, _, voter)| (n, voter));
+fn vote(kernels: &[Weighed<'_>], firsts: &[i64], sequence: &Sequence<'_>) -> Votes {
     let mut votes: HashMap<i64, f64> = HashMap::new();
     let (mut cast, mut tried) = (0, 0);
-    for (n, mean, voter) in voters {
-        if cast > VOTES {
-            break;
-        }
-        let width = blocks[voter].width();
-        let is_crowd = n > CROWD;
-        cast += n.saturating_mul(usize::try_from(width).unwrap_or(usize::MAX));
-        tried = tried.max(n);
-        sequence.candidates(&blocks[voter], |i, fit| {
+    let step = kernels.len().div_ceil(VOTERS).max(1);
+    for (kernel, first) in kernels.iter().zip(firsts).step_by(step) {
+        let width = kernel.block.width();
+        let mut chosen = 0;
+        sequence.candidates(kernel, |i, weight| {
+            chosen += 1;
             // Which of the kernel's numbers the record has is not known.
             for position in 0..width {
-                let offset = (sequence.number(i) - position).saturating_sub(firsts[voter]);
-                let weight = if is_crowd {
-                    neighbours(blocks, firsts, sequence, voter, offset, mean)
-                } else {
-                    fit / width as f64
-                };
-                if weight > 0.0 {
-                    *votes.entry(offset).or_default() += weight;
+                if cast == VOTES {
+                    return;
                 }
+                cast += 1;
+                let offset = (sequence.number(i) - position).saturating_sub(*first);
+                *votes.entry(offset).or_default() += weight / width as f64;
             }
         });
+        tried = tried.max(chosen);
     }
-    let tried = tried.max(votes.len());
     let mut list: Vec<(i64, f64)> = votes.into_iter().collect();
     list.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    list.truncate((CELLS / blocks.len().max(1)).clamp(4, OFFSETS));
+    list.truncate((CELLS / kernels.len().max(1)).clamp(4, OFFSETS));
     let mut offsets: Vec<i64> = list.into_iter().map(|(offset, _)| offset).collect();
     offsets.sort_unstable();
-    Search { offsets, tried }
-}
-
-/// How much better than `usual` the kernels after a voter fit at its offset: among many records that fit one kernel, few fit it with its
-/// neighbours. Gives up early where they do not.
-fn neighbours(
-    blocks: &[Block],
-    firsts: &[i64],
-    sequence: &Sequence<'_>,
-    voter: usize,
-    offset: i64,
-    usual: f64,
-) -> f64 {
-    let from = voter.min(blocks.len().saturating_sub(NEIGHBOURS));
-    let mut sum = 0.0;
-    for (block, first) in blocks.iter().zip(firsts).skip(from).take(NEIGHBOURS) {
-        sum += sequence.score(block, first.saturating_add(offset), usual);
-        if sum < -1.0 {
-            break;
-        }
-    }
-    sum
+    Votes { offsets, tried }
 }
 
 /// For each kernel the index of its offset, on the way of the highest total score on which offsets never fall.
@@ -565,8 +455,8 @@ fn best_way(n: usize, offsets: &[i64], score: impl Fn(usize, i64) -> f64) -> Vec
             }
             let (from, value) = if i == 0 {
                 (k, 0.0)
-            } else if before[lower] - CHANGE > before[k] {
-                (lower, before[lower] - CHANGE)
+            } else if before[lower] - SURE > before[k] {
+                (lower, before[lower] - SURE)
             } else {
                 (k, before[k])
             };

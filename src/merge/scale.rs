@@ -6,7 +6,7 @@ use super::collect::{Collected, LoggedOp};
 use super::kernels::RankKernels;
 use super::merge;
 use crate::collectives::events::Event;
-use crate::model::record::{Origin, Timing};
+use crate::model::record::{Origin, Timing, logged_id};
 use crate::model::{CommOp, NameId};
 
 const COMM: u64 = 0xfa01_2817_699a_0bae;
@@ -40,7 +40,7 @@ fn event(sn: u64, range: u64, known: bool) -> Event {
 /// So many records, every 97th lost, written at the next multiple of `dump_us`.
 fn logs(records: u64, range: u64, dump_us: i64) -> Collected {
     let origin = Origin {
-        comm_id: crate::model::record::logged_id(COMM),
+        comm_id: logged_id(COMM),
         comm_name: None,
         rank: 0,
         n_ranks: 8,

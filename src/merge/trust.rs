@@ -22,10 +22,14 @@ pub fn delta_us(event: &Event, exec_us: f64) -> f64 {
     (exec_us - event.duration() as f64 / 1e3).abs()
 }
 
+/// A logged duration is that of a kernel if it is this close, microseconds: what timers explain, twice over. (Trust is wider: among long
+/// kernels 5 % is what any two of them differ by.)
+pub const SAME_US: f64 = 2.0 * CLOSE_US;
+
 /// Whether the durations are as close as only those of a kernel and its own record are: within 20 us. (The limit for trust is wider:
 /// among long kernels 5 % is what any two of them differ by.) `None` without a duration by the GPU's timer.
 pub fn is_close(event: &Event, record: &LoggedOp) -> Option<bool> {
-    Some(delta_us(event, record.exec_us.filter(|_| record.is_gpu_timed())?) <= 2.0 * CLOSE_US)
+    Some(delta_us(event, record.exec_us.filter(|_| record.is_gpu_timed())?) <= SAME_US)
 }
 
 /// True if a logged duration is not that of the kernel.
