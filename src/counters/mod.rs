@@ -16,6 +16,8 @@ pub mod links;
 pub mod place;
 pub mod rows;
 pub mod samples;
+#[cfg(test)]
+mod testing;
 
 use serde::{Deserialize, Serialize};
 

@@ -100,7 +100,7 @@ fn shift(rank: &RankWork<'_>, one: &Sampled) -> Result<Ns, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::classes::tests::{ops, work};
+    use super::super::testing::{ops, work};
     use super::*;
     use crate::model::counter::{Quantity, Series, Unit};
 
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_gpu_is_known_by_its_number_or_by_its_index_on_an_only_machine() {
         let ops = ops(&[]);
-        let (mut a, mut b) = (work(&ops, &[], &[(0, 100)]), work(&ops, &[], &[(0, 100)]));
+        let (a, mut b) = (work(&ops, &[], &[(0, 100)]), work(&ops, &[], &[(0, 100)]));
         (b.rank, b.gpu_index, b.gpu_uuid) = (1, Some(1), Some("cd".to_owned()));
         let mut list = [sampled(Sampler::Dcgmi, "f"), sampled(Sampler::Exporter, "g")];
         list[1].gpu_uuid = Some("cd".to_owned());
@@ -136,9 +136,8 @@ mod tests {
         let ranks = [a, b];
         assert_eq!(of(&ranks, &list), [vec![0], vec![1]]);
         // Two machines: GPU 0 may be of either.
-        let [mut a, mut b] = ranks;
+        let [a, mut b] = ranks;
         b.hostname = Some("node1");
-        a.gpu_index = Some(0);
         assert_eq!(of(&[a, b], &list), [vec![], vec![1]]);
     }
 
