@@ -194,7 +194,7 @@ impl<'i> Reader<'i> {
             }
             Role::Other => self.count_only(),
             Role::Entry => {
-                let Some(now) = self.time(record.timestamp) else { return None };
+                let now = self.time(record.timestamp)?;
                 let lane = self.lane.get_or_insert_with(|| Lane::new(self.channel, now));
                 lane.records += 1;
                 lane.end_ns = lane.end_ns.max(now);
@@ -210,7 +210,7 @@ impl<'i> Reader<'i> {
             }
             Role::Exit => {
                 let entry = meaning.entry;
-                let Some(now) = self.time(record.timestamp) else { return None };
+                let now = self.time(record.timestamp)?;
                 let lane = self.lane.get_or_insert_with(|| Lane::new(self.channel, now));
                 lane.records += 1;
                 lane.end_ns = lane.end_ns.max(now);

@@ -64,7 +64,7 @@ pub fn read(db: &Db, meta: &Metadata, file: &str) -> Result<(Vec<Sampled>, Vec<W
         }
     })?;
     // The parts of one quantity are added up: requests and responses of NVLink, user data and protocol.
-    let mut parts: BTreeMap<(i64, Quantity), Vec<(&str, &[(Ns, f64)])>> = BTreeMap::new();
+    let mut parts: BTreeMap<(i64, Quantity), Vec<Part<'_>>> = BTreeMap::new();
     for (key, list) in &samples {
         let Some((name, quantities)) = names.get(key) else { continue };
         for quantity in quantities {
@@ -104,7 +104,10 @@ pub fn read(db: &Db, meta: &Metadata, file: &str) -> Result<(Vec<Sampled>, Vec<W
     Ok((by_gpu.into_iter().map(of_gpu).collect(), warning.into_iter().collect()))
 }
 
-fn sum(quantity: Quantity, parts: &[(&str, &[(Ns, f64)])]) -> Series {
+/// The name of a counter and its samples.
+type Part<'a> = (&'a str, &'a [(Ns, f64)]);
+
+fn sum(quantity: Quantity, parts: &[Part<'_>]) -> Series {
     let mut all: Vec<(Ns, f64)> = parts.iter().flat_map(|(_, list)| *list).copied().collect();
     all.sort_by_key(|(at, _)| *at);
     all.dedup_by(|next, kept| {
@@ -217,6 +220,6 @@ mod tests {
         assert_eq!((series.at, series.value), (vec![0, 10, 20], vec![4.0, 7.0, 7.0]));
         assert_eq!(series.names, ["a", "b"]);
         let clock = sum(Quantity::SmClock, &[("GPC", &[(0, 1_980_007_500.0), (1, 1_500.0)])]);
-        assert_eq!(clock.value, [1_980.0075, 1_500.0]);
+        assert_eq!(clock.value, [1980.0075, 1500.0]);
     }
 }
