@@ -12,6 +12,7 @@ pub mod classify;
 pub mod cli;
 pub mod collectives;
 pub mod compare;
+pub mod counters;
 pub mod dependency;
 pub mod doctor;
 pub mod error;

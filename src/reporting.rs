@@ -1,6 +1,7 @@
 //! From a run to its report: the numbers first, then what explains them.
 
 use crate::catalogue::Finding;
+use crate::counters::findings as counters;
 use crate::findings;
 use crate::npkit::join::Joined;
 use crate::report::{Report, build};
@@ -17,6 +18,7 @@ pub fn of(run: &Run) -> Report {
         .into_iter()
         .chain(findings::find(&report))
         .chain(report.npkit.iter().flat_map(Joined::findings))
+        .chain(report.counter_details.iter().flat_map(|d| counters::find(&report.counters, d)))
         .collect();
     let findings = findings::weighed(found, &report);
     let unknown = findings::unknown(&report, &findings);

@@ -102,6 +102,10 @@ pub enum Unit {
     Bytes,
     /// Decimal gigabytes a second.
     Gbs,
+    /// Percent of the most that is possible.
+    Percent,
+    /// Megahertz.
+    Mhz,
     /// How many there are.
     Count,
     /// How many there are in each step.
@@ -132,6 +136,8 @@ impl Unit {
             Unit::UnixUs => "µs since 1970, UTC",
             Unit::Bytes => "bytes",
             Unit::Gbs => "GB/s",
+            Unit::Percent => "%",
+            Unit::Mhz => "MHz",
             Unit::Count => "count",
             Unit::CountPerStep => "count per step",
             Unit::Share => "share, 0 to 1",

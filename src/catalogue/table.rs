@@ -218,6 +218,27 @@ catalogue! {
         { "rank" Rank, "waits_for_rank" Rank, "primitive" Text, "collectives_count" Count, "wait_fraction" Share, "wait_ns" Ns, "later_ns" Ns },
         "Look at what the rank that arrives later does before the collective; where none does, compare primitives, channels and proxies of the ranks.",
         [Npkit] Derived, "The share of waiting in the primitives of this rank falls, and the collective's duration by as much.";
+    CommunicationSlowsCompute "communication-slows-compute" [Finding(Report)] Fixed(Medium),
+        "SMs or tensor cores are active less than 90 % as much in compute beside communication as in compute alone, and such overlap takes 2 % of the steps or more.",
+        { "sm_active_overlap_percent" Percent, "sm_active_compute_percent" Percent, "tensor_active_overlap_percent" Percent,
+          "tensor_active_compute_percent" Percent, "ranks_count" Count },
+        "Try fewer channels (NCCL_MAX_CTAS) or copy engines for the communication.",
+        [Counters] Guess, "The counters beside communication come near those alone, and compute kernels there take as long as elsewhere.";
+    LinkLoad "link-load" [Finding(Report)] Fixed(Info),
+        "NVLink or PCIe carries 1 % of its peak or more while data moves; the busier link is named.",
+        { "link" Text, "sent_gbs" Gbs, "received_gbs" Gbs, "peak_fraction" Share, "peak_gbs" Gbs },
+        "Near the peak only fewer bytes help; else larger messages, more channels or another algorithm.",
+        [Counters] Measured, "Transfers take less time at a higher share of the peak, or move fewer bytes.";
+    GpuThrottled "gpu-throttled" [Finding(Report)] ByCase("medium where the clock is below 85 % of the highest"),
+        "A GPU computes at less than 95 % of its highest clock, or its driver counts reasons for holding the clock down.",
+        { "rank" Rank, "clock_mhz" Mhz, "highest_mhz" Mhz, "clock_fraction" Share, "reasons" Text },
+        "See nvidia-smi -q -d PERFORMANCE,CLOCK,POWER,TEMPERATURE while it runs.",
+        [Counters] Measured, "The clock in compute comes near the highest, and compute gets shorter by as much.";
+    LinkErrors "link-errors" [Finding(Report)] ByCase("medium where errors were counted while it was sampled"),
+        "Links count errors or repetitions, or the driver reports an XID.",
+        { "nvlink_errors_count" Count, "nvlink_errors_new_count" Count, "pcie_replays_count" Count, "pcie_replays_new_count" Count, "xid" Number },
+        "Look with nvidia-smi nvlink -e and in the kernel's log.",
+        [Counters] Measured, "The counters stay where they are.";
     NpkitSlowChannel "npkit-slow-channel" [Finding(Npkit), Finding(Report)] Fixed(Medium),
         "A channel takes 20 % longer or more than the median channel, on every rank, in the median of three collectives or more.",
         { "channel" Number, "longer_fraction" Share, "collectives_count" Count },
@@ -338,6 +359,42 @@ catalogue! {
         "Capture more steps.";
 
     // What an export holds.
+    CountersSteps "counters-steps" [Warning(Report)] Unweighed,
+        "Averages of counters cover fewer steps than the report.",
+        {},
+        "Nothing: the steps that are covered are named.";
+    CountersUntimed "counters-untimed" [Warning(Report)] Unweighed,
+        "Samples of a file with counters have no times.",
+        {},
+        "Sample with times, or with nsys profile --gpu-metrics-devices=all.";
+    CountersCoarse "counters-coarse" [Warning(Report)] Unweighed,
+        "A sample of counters is longer than most parts of a step.",
+        {},
+        "Sample more often, or with nsys profile --gpu-metrics-devices=all.";
+    CountersMissing "counters-missing" [Warning(Report)] Unweighed,
+        "Counters that were given belong to no rank of the report.",
+        {},
+        "Give the counters of the machine and the time of the run.";
+    CountersUnplaced "counters-unplaced" [Warning(Report)] Unweighed,
+        "It is not known which rank a GPU with counters is of.",
+        {},
+        "Name GPUs by UUID, or give the reports of one machine.";
+    CountersCut "counters-cut" [Warning(Report)] Unweighed,
+        "More samples of GPU metrics than are read.",
+        {},
+        "Sample less often.";
+    CountersInstances "counters-instances" [Warning(Report)] Unweighed,
+        "A file with counters has lines of parts of a GPU, of links or of switches: they are left out.",
+        {},
+        "Nothing: counters of whole GPUs are read.";
+    CountersLines "counters-lines" [Warning(Report)] Unweighed,
+        "A file with counters has lines that are not as its header or format says: they are left out.",
+        {},
+        "Look whether the file was cut or edited.";
+    FoundUnusable "found-unusable" [Warning(Report)] Unweighed,
+        "A file that was found in a folder beside the reports is left out.",
+        {},
+        "Name it with its option to see the error.";
     SchemaUnknown "schema-unknown" [Finding(Doctor), Warning(Report)] Fixed(Medium),
         "An export lacks columns that every known version of its tables has.",
         {},

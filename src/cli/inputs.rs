@@ -32,8 +32,54 @@ pub fn is_report(path: &Path) -> bool {
 pub struct OneRun {
     /// What is read.
     pub files: Files,
+    /// What was found in folders beside them.
+    pub beside: Beside,
     /// What was to be read, but cannot be.
     pub unusable: Vec<Error>,
+}
+
+/// Files of other kinds in the folders of a run.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// NPKit dumps, and traces that were made of dumps.
+    pub npkit: Vec<PathBuf>,
+    /// Counters of GPUs.
+    pub counters: Vec<PathBuf>,
+}
+
+impl Beside {
+    /// What `report` uses of it: every file of counters, and the only dump (the folder, where a trace of it lies beside it). Said on
+    /// standard error, as is that several dumps leave the choice to the user.
+    pub fn used(self, output: &OutputArgs) -> Beside {
+        let say = |text: String| {
+            if !output.quiet {
+                note(&text);
+            }
+        };
+        let (folders, traces): (Vec<PathBuf>, Vec<PathBuf>) =
+            self.npkit.into_iter().partition(|path| path.is_dir());
+        let dumps = if folders.is_empty() { traces } else { folders };
+        let npkit = match dumps.as_slice() {
+            [] => Vec::new(),
+            [only] => {
+                say(format!("{}: an NPKit dump, read as with --npkit", only.display()));
+                dumps
+            }
+            several => {
+                let names: Vec<String> = several.iter().map(|p| p.display().to_string()).collect();
+                say(format!(
+                    "{} ({}), and none is read: name that of the run with --npkit",
+                    units::plural(several.len(), "NPKit dump"),
+                    units::listed(&names, NAMED)
+                ));
+                Vec::new()
+            }
+        };
+        for path in &self.counters {
+            say(format!("{}: counters of GPUs, read as with --counters", path.display()));
+        }
+        Beside { npkit, counters: self.counters }
+    }
 }
 
 /// The files of the run that was `named`: where there are folders among its reports, what belongs together in them; reports of nsys
@@ -43,7 +89,7 @@ pub struct OneRun {
 /// # Errors
 /// Folders that hold no run or several, a report that cannot be exported (unless `keep_going`).
 pub fn one_run(named: Files, keep_going: bool, output: &OutputArgs) -> Result<OneRun> {
-    let mut run = OneRun { files: named, unusable: Vec::new() };
+    let mut run = OneRun { files: named, beside: Beside::default(), unusable: Vec::new() };
     let folders: Vec<PathBuf> =
         run.files.reports.iter().filter(|path| path.is_dir()).cloned().collect();
     let mut listed: Vec<Result<Listed>> = if folders.is_empty() {
@@ -71,7 +117,7 @@ pub fn one_run(named: Files, keep_going: bool, output: &OutputArgs) -> Result<On
             listed.into_iter().flatten().map(|file| file.path).filter(usable).collect();
         return match (reports.is_empty(), run.unusable.first()) {
             (true, Some(error)) => Err(error.clone()),
-            _ => Ok(OneRun { files: Files { reports, ..run.files }, unusable: run.unusable }),
+            _ => Ok(OneRun { files: Files { reports, ..run.files }, ..run }),
         };
     }
     let found = doctor::together(&listed, || ())?;
@@ -97,6 +143,7 @@ pub fn one_run(named: Files, keep_going: bool, output: &OutputArgs) -> Result<On
         nccl_logs: or(run.files.nccl_logs, &one.nccl_logs),
         topology: run.files.topology.or(one.topology.as_ref().map(PathBuf::from)),
     };
+    run.beside = Beside { npkit: found.of(Kind::Npkit), counters: found.of(Kind::Counters) };
     if !output.quiet {
         note(&format!("{place}: {}", taken(&one.name, &run.files, &found.without_work)));
     }

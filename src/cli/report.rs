@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::inputs::OneRun;
+use super::inputs::{Beside, OneRun};
 use super::output::OutputArgs;
 use super::progress::Progress;
 use super::{Outcome, inputs};
@@ -205,6 +205,10 @@ pub struct ReportArgs {
     /// Folders with NPKit dumps of one communicator of the run: what happens inside of its kernels
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub npkit: Vec<PathBuf>,
+    /// Counters of GPUs that were sampled during the run, where nsys sampled none: output of dcgmi dmon, the DCGM exporter or
+    /// nvidia-smi dmon
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub counters: Vec<PathBuf>,
     /// How steps and ranks are found.
     #[command(flatten)]
     pub steps: StepArgs,
@@ -221,8 +225,9 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     args.output.files()?;
     let (mut reports, mut nccl_logs) = (args.reports.clone(), args.nccl_log.clone());
     let (mut inspector, mut npkit) = (args.inspector.clone(), args.npkit.clone());
+    let mut counters = args.counters.clone();
     // `--inspector logs/ ddp_*.sqlite`: the option takes all that follows, but a report is never a log.
-    for logs in [&mut inspector, &mut nccl_logs, &mut npkit] {
+    for logs in [&mut inspector, &mut nccl_logs, &mut npkit, &mut counters] {
         reports.extend(logs.extract_if(.., |path| inputs::is_report(path)));
     }
     if reports.is_empty() {
@@ -242,13 +247,22 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let found =
         args.steps.in_pool(|| inputs::one_run(named, args.steps.keep_going, &args.output))?;
     args.output.spare(found.files.all())?;
-    let OneRun { files: Files { reports: paths, inspector, nccl_logs, topology }, unusable } =
-        found;
+    let OneRun { files, beside, unusable } = found;
+    let Files { reports: paths, inspector, nccl_logs, topology } = files;
+    // What is named counts in place of what is found.
+    let found_beside = npkit.is_empty() && counters.is_empty();
+    let beside = match found_beside {
+        true => beside.used(&args.output),
+        false => Beside { npkit: inputs::expand(&npkit)?, counters: inputs::expand(&counters)? },
+    };
+    args.output.spare(&beside.counters)?;
     let options = Options {
         nccl_logs,
         topology,
         inspector,
-        npkit: inputs::expand(&npkit)?,
+        npkit: beside.npkit,
+        counters: beside.counters,
+        found_beside,
         replay: !args.no_replay,
         what_if: args.what_if,
         by: args.by.map(ByArg::by),

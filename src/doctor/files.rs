@@ -174,7 +174,7 @@ fn read_as(kind: Kind, path: &Path, options: &nsys::Options<'_>) -> Result<Optio
             Err(error) if error.hint.is_some() => None,
             Err(error) => return Err(error),
         },
-        Kind::SavedReport | Kind::Manifest | Kind::Npkit => {
+        Kind::SavedReport | Kind::Manifest | Kind::Npkit | Kind::Counters => {
             Some(Item::Further(FurtherFile::of(kind, path)))
         }
     })

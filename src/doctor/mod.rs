@@ -18,7 +18,9 @@ pub use files::{Listed, list};
 pub use numbers::alone;
 pub use view::*;
 
-use crate::ingest::kind;
+use std::path::PathBuf;
+
+use crate::ingest::kind::{self, Kind};
 use crate::{Error, Result};
 
 /// Files that are named in an error, at most.
@@ -48,6 +50,8 @@ pub struct Together {
     pub runs: Vec<Run>,
     /// Exports without GPU work, which belong to no run.
     pub without_work: Vec<String>,
+    /// Inputs of other commands and of other options.
+    pub further: Vec<FurtherFile>,
     /// Files that cannot be used.
     pub unusable: Vec<Error>,
     /// A command that compares the runs, one word each, if they can be.
@@ -66,8 +70,17 @@ pub fn together(listed: &[Result<Listed>], tick: impl Fn() + Sync) -> Result<Tog
         compare_command: command::compare(&runs),
         runs,
         without_work: read.without_work.into_iter().map(|(export, _)| export.path).collect(),
+        further: read.further.into_iter().collect(),
         unusable: read.unusable,
     })
+}
+
+impl Together {
+    /// The files of a kind, in order.
+    pub fn of(&self, kind: Kind) -> Vec<PathBuf> {
+        let of_kind = self.further.iter().filter(|file| file.kind == kind);
+        of_kind.map(|file| PathBuf::from(&file.path)).collect()
+    }
 }
 
 /// Reads every file.

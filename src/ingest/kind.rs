@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::encoding::AsUtf8;
-use super::{open, topo};
+use super::{counters, open, topo};
 use crate::{Result, units};
 
 /// Bytes at the front of a file that tell what it is.
@@ -32,6 +32,8 @@ pub enum Kind {
     Manifest,
     /// What NPKit dumped, or the trace that was made of it.
     Npkit,
+    /// Counters of GPUs, as DCGM or `nvidia-smi` print them.
+    Counters,
     /// Samples of Inspector's Prometheus mode.
     Prometheus,
     /// Records of NCCL Inspector.
@@ -60,7 +62,7 @@ pub struct Row {
 }
 
 /// Every kind. Where several fit a file, they are tried in this order.
-const ROWS: [Row; 9] = [
+const ROWS: [Row; 10] = [
     Row {
         kind: Kind::Export,
         one: "an export of nsys",
@@ -118,7 +120,7 @@ const ROWS: [Row; 9] = [
         one: "an NPKit dump",
         several: "NPKit dumps",
         known_by: "gpu_events_rank_*",
-        read_by: "npkit",
+        read_by: "npkit and report --npkit",
         names: &[
             "gpu_events_rank_*",
             "cpu_events_rank_*",
@@ -128,6 +130,15 @@ const ROWS: [Row; 9] = [
             "*.json",
         ],
         told: |head| surely(is_dump(head.name) || head.text.as_deref().is_some_and(is_npkit_trace)),
+    },
+    Row {
+        kind: Kind::Counters,
+        one: "a file of GPU counters",
+        several: "files of GPU counters",
+        known_by: "dcgmi dmon, DCGM exporter, nvidia-smi dmon",
+        read_by: "report --counters",
+        names: &["*.txt", "*.log", "*.prom", "*.csv", "*.dmon"],
+        told: |head| surely(head.text.as_deref().is_some_and(|t| counters::told(t).is_some())),
     },
     Row {
         kind: Kind::Prometheus,
@@ -319,7 +330,7 @@ mod tests {
         let matrix = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV18\t0\nGPU1\tNV18\t X \t0\n";
         let utf16: Vec<u8> =
             format!("\u{feff}{matrix}").encode_utf16().flat_map(u16::to_le_bytes).collect();
-        let cases: [(&str, &[u8], &[Kind]); 14] = [
+        let cases: [(&str, &[u8], &[Kind]); 17] = [
             ("a.txt", b"SQLite format 3\0...", &[Kind::Export]),
             ("a.h5", b"\x89HDF\r\n", &[Kind::Export]),
             ("a.sqlite", b"", &[Kind::Export]),
@@ -335,6 +346,9 @@ mod tests {
             ("mine.conf", b"baseline = 'a'\n[[variant]]\n", &[Kind::Manifest]),
             ("gpu_events_rank_0_buf_1", &[0; 32], &[Kind::Npkit]),
             ("t.json", b"{\"traceEvents\": [{\"name\": \"NPKIT_EVENT_X\"}]}", &[Kind::Npkit]),
+            ("d.txt", b"#Entity   SMACT\nID\nGPU 0     0.9\n", &[Kind::Counters]),
+            ("e.prom", b"# HELP x y\nDCGM_FI_DEV_SM_CLOCK{gpu=\"0\"} 1\n", &[Kind::Counters]),
+            ("n.log", b"# gpu    pwr\n# Idx      W\n    0    300\n", &[Kind::Counters]),
             ("x", b"# HELP nccl_x y\n\nnccl_x{rank=\"0\"} 1\n", &[Kind::Prometheus]),
             ("a.log.gz", &[0x1f, 0x8b, 8, 0], &[Kind::InspectorLog]),
             ("core", b"\x7fELF\x02\x01\x01\0\0", &[]),

@@ -1,6 +1,7 @@
 //! Files in, model out.
 
 pub mod communicators;
+pub mod counters;
 pub mod encoding;
 pub mod folder;
 pub mod hosts;

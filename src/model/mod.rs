@@ -1,5 +1,6 @@
 //! What a capture holds, free of SQL, files and command lines.
 
+pub mod counter;
 pub mod host;
 pub mod input;
 pub mod metric;

@@ -205,7 +205,7 @@ impl<'i> Reader<'i> {
             }
             Role::Other => self.count_only(),
             Role::Entry => {
-                let Some(now) = self.time(record.timestamp) else { return None };
+                let now = self.time(record.timestamp)?;
                 let lane = self.lane.get_or_insert_with(|| Lane::new(self.channel, now));
                 lane.records += 1;
                 lane.end_ns = lane.end_ns.max(now);
@@ -221,7 +221,7 @@ impl<'i> Reader<'i> {
             }
             Role::Exit => {
                 let entry = meaning.entry;
-                let Some(now) = self.time(record.timestamp) else { return None };
+                let now = self.time(record.timestamp)?;
                 let lane = self.lane.get_or_insert_with(|| Lane::new(self.channel, now));
                 lane.records += 1;
                 lane.end_ns = lane.end_ns.max(now);
@@ -259,7 +259,8 @@ impl<'i> Reader<'i> {
         let Some(now) = self.cpu_ns else { return };
         if let Some((then, before)) = self.last_clock.replace((now, tick)) {
             let ns = now.saturating_sub(then);
-            if ns >= RATE_NS && self.rates.len() < RATES {
+            // A clock that stood still or ran back is that of another processor: it says nothing of the rate.
+            if ns >= RATE_NS && tick > before && self.rates.len() < RATES {
                 self.rates.push((tick as f64 - before as f64) * 1e6 / ns as f64);
             }
         }

@@ -14,6 +14,7 @@ pub mod group;
 pub mod ids;
 pub mod join;
 pub mod lane;
+pub mod lanes;
 pub mod phases;
 pub mod primitive;
 mod problem;

@@ -139,13 +139,16 @@ fn medians(lists: BTreeMap<String, Vec<i64>>) -> BTreeMap<String, i64> {
     lists.into_iter().filter_map(|(name, list)| Some((name, stats::median_i64(&list)?))).collect()
 }
 
+/// When requests were in flight, by channel.
+type Flights = BTreeMap<u32, Vec<(i64, i64)>>;
+
 /// Requests by name; puts into `flight` how long any of them was in flight, for each channel.
 fn requests(
     proxies: &[&Proxy],
     ids: &Ids,
     flight: &mut BTreeMap<String, Vec<i64>>,
 ) -> BTreeMap<String, Requests> {
-    let mut by_name: BTreeMap<&str, BTreeMap<u32, Vec<(i64, i64)>>> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, Flights> = BTreeMap::new();
     for proxy in proxies {
         let channels = by_name.entry(ids.name(proxy.entry)).or_default();
         channels.entry(proxy.channel).or_default().push((proxy.start_ns, proxy.end_ns));

@@ -114,8 +114,7 @@ impl Trace {
     }
 
     fn event(&mut self, event: &Event) {
-        let now = event.ts.map(|us| (us * 1e3).round() as i64).filter(|&ns| is_time(ns));
-        let Some(now) = now else { return };
+        let Some(now) = event.ts.map(nanoseconds).filter(|&ns| is_time(ns)) else { return };
         let key = (event.pid, event.tid);
         match event.ph.as_str() {
             "B" => {
@@ -316,4 +315,8 @@ impl<'de> Visitor<'de> for Events<'_> {
         }
         Ok(())
     }
+}
+/// Microseconds since 1970 as nanoseconds: whole ones and the rest apart, since their product would be rounded to 256 ns.
+fn nanoseconds(us: f64) -> i64 {
+    (us.trunc() as i64).saturating_mul(1_000).saturating_add((us.fract() * 1e3).round() as i64)
 }

@@ -5,12 +5,13 @@ use crate::analysis::{kernels::KernelTimes, run, strip};
 use crate::catalogue::Id;
 use crate::classify::doubt;
 use crate::collectives::{self, events::Event, groups, latency};
+use crate::counters::{self, Counters};
 use crate::model::{Class, Metric, RankTrace, Span};
 use crate::npkit::join;
 use crate::places;
 use crate::report::{
     self, Clock, CollectiveGroup, RankReport, Report, RunStep, RunSummary, Settings, Strip,
-    headline,
+    counted, headline,
 };
 use crate::run::{RankRun, Run, measure};
 use crate::stats;
@@ -39,13 +40,14 @@ pub fn numbers(run: &Run) -> Report {
     run.ranks.iter().for_each(|rank| kernels.merge(&rank.measured.kernels));
     let collectives = groups::groups(&run.across.measured, &events, &numbers);
     let places = places(run, &collectives);
+    let counted = counters::of(&counted::work(run), &run.sampled);
     Report {
         schema: report::SCHEMA.to_owned(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         name: run.name.clone(),
         settings: settings(run),
         inputs: run.inputs.clone(),
-        warnings: warnings(run, &ranks, facts.as_ref()),
+        warnings: warnings(run, &ranks, facts.as_ref(), counted.as_ref()),
         size_fits: latency::fits(&collectives),
         collectives: with_peaks(collectives, facts.as_ref(), &ranks),
         ranks,
@@ -61,6 +63,8 @@ pub fn numbers(run: &Run) -> Report {
         inspector: run.inspector.as_ref().map(|merged| merged.view.clone()),
         transport: facts.as_ref().map(|facts| transport(facts, run)),
         npkit: run.npkit.as_ref().map(|dump| join::join(&comm_kernels(run), dump)),
+        counter_details: counted.as_ref().map(|counted| counted.details.clone()),
+        counters: counted.map_or_else(Vec::new, |counted| counted.rows),
         findings: Vec::new(),
         unknown: Vec::new(),
         strips: strips(run),
@@ -223,7 +227,12 @@ fn transport(facts: &Facts, run: &Run) -> report::Transport {
     report::Transport { gpus: facts.gpus(&placed), ..facts.view() }
 }
 
-fn warnings(run: &Run, ranks: &[RankReport], facts: Option<&Facts>) -> Vec<Warning> {
+fn warnings(
+    run: &Run,
+    ranks: &[RankReport],
+    facts: Option<&Facts>,
+    counted: Option<&Counters>,
+) -> Vec<Warning> {
     let mut list = run.warnings.clone();
     let traces: Vec<&RankTrace> = run.ranks.iter().map(|rank| &rank.trace).collect();
     list.extend(graph_warning(&traces, ranks));
@@ -252,6 +261,7 @@ fn warnings(run: &Run, ranks: &[RankReport], facts: Option<&Facts>) -> Vec<Warni
         list.extend(facts.warnings());
         list.extend(facts.foreign(&ranks.iter().map(|rank| rank.pid).collect()));
     }
+    list.extend(counted.iter().flat_map(|counted| counted.warnings.clone()));
     list.extend(run.unusable.iter().map(unusable_warning));
     list.sort();
     list.dedup();

@@ -2,6 +2,7 @@
 //! (schema `nsysnccl.report/1`); every other format reads the same structure.
 
 pub mod build;
+pub mod counted;
 pub mod derived;
 pub mod gpus;
 pub mod headline;
@@ -10,6 +11,7 @@ pub mod saved;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Finding, Unknown};
+use crate::counters;
 use crate::model::metric::Summary;
 use crate::steps::{StepSource, WindowKind};
 use crate::warning::Warning;
@@ -77,6 +79,12 @@ pub struct Report {
     pub transport: Option<Transport>,
     /// What happens inside of the communication kernels; `None` without NPKit dumps.
     pub npkit: Option<Joined>,
+    /// What the counters of GPUs were in each part of the steps; empty if nothing was sampled.
+    #[serde(default)]
+    pub counters: Vec<counters::rows::Row>,
+    /// How counters were sampled, what links carried, what was wrong; `None` if nothing was sampled.
+    #[serde(default)]
+    pub counter_details: Option<counters::Details>,
     /// Explanations with evidence, the most important first.
     pub findings: Vec<Finding>,
     /// What cannot be told, since a kind of evidence is missing.

@@ -6,15 +6,19 @@ use rayon::prelude::*;
 use regex::Regex;
 
 use super::Options;
+use crate::catalogue::Id;
 use crate::classify::Classifier;
+use crate::ingest::counters::{self, CounterFile};
 use crate::ingest::nsys::{self, NsysReport, StepTexts};
 use crate::ingest::{nccl_log, ranks, topo};
+use crate::model::counter::Sampled;
 use crate::model::nccl_log::NcclLog;
 use crate::model::topology::Topology;
 use crate::npkit::ids::Library;
 use crate::npkit::{self, dump::Dump, read::Table};
 use crate::steps::StepChoice;
 use crate::steps::select::DEFAULT_PATTERN;
+use crate::warning::Warning;
 use crate::{Error, Result};
 
 /// What was read.
@@ -28,6 +32,10 @@ pub struct Files {
     pub topology: Option<Topology>,
     /// NPKit dumps of one communicator.
     pub npkit: Option<Dump>,
+    /// Counters of GPUs.
+    pub sampled: Vec<Sampled>,
+    /// What a reader should know of these files.
+    pub warnings: Vec<Warning>,
     /// What could not be used, where the run goes on without it.
     pub unusable: Vec<Error>,
 }
@@ -60,7 +68,8 @@ impl Files {
             .collect();
         let (reports, unusable) = usable(read, options.keep_going)?;
         let (nccl_logs, topology, npkit) = (Vec::new(), None, None);
-        let mut files = Files { reports, nccl_logs, topology, npkit, unusable };
+        let (sampled, warnings) = (Vec::new(), Vec::new());
+        let mut files = Files { reports, nccl_logs, topology, npkit, sampled, warnings, unusable };
         let logs: Vec<Result<NcclLog>> =
             options.nccl_logs.par_iter().map(|path| nccl_log::read(path)).collect();
         for log in logs {
@@ -72,9 +81,32 @@ impl Files {
         if !options.npkit.is_empty() {
             // nsys captures GPUs of NVIDIA only.
             let dump = npkit::read(&options.npkit, Table::Fitting(&Library::NVIDIA));
-            files.npkit = unless_going_on(dump, options, &mut files.unusable)?;
+            files.npkit = files.beside(dump, options)?;
+        }
+        let counters: Vec<Result<CounterFile>> =
+            options.counters.par_iter().map(|path| counters::read(path)).collect();
+        for file in counters {
+            if let Some(CounterFile { sampled, warnings }) = files.beside(file, options)? {
+                files.sampled.extend(sampled);
+                files.warnings.extend(warnings);
+            }
         }
         Ok(files)
+    }
+
+    /// The result; of a file that was not named an error is only said.
+    fn beside<T>(&mut self, result: Result<T>, options: &Options) -> Result<Option<T>> {
+        match result {
+            Err(error) if options.found_beside => {
+                let said = Warning::new(Id::FoundUnusable, format!("Left out: {error}."));
+                self.warnings.push(match &error.hint {
+                    Some(hint) => said.with_hint(hint),
+                    None => said,
+                });
+                Ok(None)
+            }
+            result => unless_going_on(result, options, &mut self.unusable),
+        }
     }
 }
 

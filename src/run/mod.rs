@@ -30,6 +30,7 @@ use crate::ingest::{communicators, one_run, ranks};
 use crate::merge;
 use crate::merge::collect::{Collected, Process};
 use crate::merge::kernels::RankKernels;
+use crate::model::counter::Sampled;
 use crate::model::input::Input;
 use crate::model::nccl_log::NcclLog;
 use crate::model::topology::Topology;
@@ -70,6 +71,8 @@ pub struct Run {
     pub topology: Option<Topology>,
     /// NPKit dumps of one of its communicators.
     pub npkit: Option<Dump>,
+    /// Counters of GPUs: those of the reports, then those of other files.
+    pub sampled: Vec<Sampled>,
     /// What a reader should know, in the order in which it was found.
     pub warnings: Vec<Warning>,
     /// Inputs that could not be used.
@@ -92,9 +95,20 @@ impl Run {
     /// An input that cannot be used (unless `keep_going` and another can), two inputs for one rank, a `--step` that
     /// matches nothing.
     pub fn read(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Result<Run> {
-        let Files { reports, nccl_logs, topology, npkit, mut unusable } =
-            Files::read(paths, options, tick)?;
+        let Files {
+            mut reports,
+            nccl_logs,
+            topology,
+            npkit,
+            mut sampled,
+            warnings: of_files,
+            mut unusable,
+        } = Files::read(paths, options, tick)?;
+        let of_reports = reports.iter_mut().flat_map(|report| std::mem::take(&mut report.sampled));
+        sampled.splice(0..0, of_reports.collect::<Vec<_>>());
         let Traces { traces, inputs, rule, mut warnings } = traces(reports, &nccl_logs, options)?;
+
+        warnings.extend(of_files);
 
         let launches = Launches::new(&traces);
         let measure = |keep: Option<&[Vec<usize>]>| -> Vec<Measured> {
@@ -164,6 +178,7 @@ impl Run {
             nccl_logs,
             topology,
             npkit,
+            sampled,
             warnings,
             unusable,
         })

@@ -43,6 +43,10 @@ pub struct Options {
     pub by: Option<By>,
     /// Folders with NPKit dumps of the run.
     pub npkit: Vec<PathBuf>,
+    /// Counters of GPUs that another program sampled during the run.
+    pub counters: Vec<PathBuf>,
+    /// Those two were found beside the reports, not named: one that cannot be used is said, and no error.
+    pub found_beside: bool,
 }
 
 impl Options {

@@ -393,8 +393,14 @@ fn doctor_names_the_inputs_of_other_commands() {
         .collect();
     assert_eq!(
         files,
-        [("saved.json", "compare"), ("nsysnccl.toml", "compare --manifest"), ("dump", "npkit")]
+        [
+            ("saved.json", "compare"),
+            ("nsysnccl.toml", "compare --manifest"),
+            ("dump", "npkit and report --npkit")
+        ]
     );
-    let [text, _] = said(run(dir.path(), &["doctor", "."]), 0);
+    let [first, _] = said(run(dir.path(), &["doctor", "."]), 0);
+    assert!(first.contains("3 inputs of other commands"), "{first}");
+    let [text, _] = said(run(dir.path(), &["doctor", ".", "--full"]), 0);
     assert!(text.contains("saved.json: a saved report, read by nsysnccl compare"), "{text}");
 }

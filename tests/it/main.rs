@@ -21,6 +21,7 @@ mod attack_files;
 mod capture_kit;
 mod command;
 mod compare;
+mod counters;
 mod doctor;
 mod findings_page;
 mod fuzz;

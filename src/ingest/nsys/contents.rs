@@ -112,6 +112,7 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<Contents
         warnings: Vec::new(),
         user_ranges: ranges.found.user_ranges,
         elsewhere: ranges.elsewhere(&ranked),
+        sampled: Vec::new(),
     };
     let differences = schema::of(&db, &meta);
     Ok(Contents { report, work, meta, capture_ns, payloads_described, notes, differences, no_work })

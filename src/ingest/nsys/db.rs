@@ -171,10 +171,12 @@ pub const TABLES: &[Table] = &[
     table("META_DATA_CAPTURE", &["name", "value"]),
     table("TARGET_INFO_SYSTEM_ENV", &["name", "value"]),
     table("TARGET_INFO_SESSION_START_TIME", &["utcEpochNs"]),
-    table("TARGET_INFO_GPU", &["id", "deviceId", "name", "uuid"]),
+    table("TARGET_INFO_GPU", &["id", "deviceId", "name", "uuid", "clockRate"]),
     table("TARGET_INFO_CUDA_GPU", &["deviceId", "name"]),
     table("TARGET_INFO_CUDA_DEVICE", &["gpuId", "cudaId", "pid"]),
     table("MPI_RANKS", &["globalTid", "rank"]),
+    table("TARGET_INFO_GPU_METRICS", &["typeId", "metricId", "metricName"]),
+    table("GPU_METRICS", &["timestamp", "typeId", "metricId", "value"]),
     table("DIAGNOSTIC_EVENT", &["timestamp", "severity", "text"]),
     table("ANALYSIS_DETAILS", &["duration"]),
 ];
@@ -199,7 +201,8 @@ const STEPS_AT_ONCE: u64 = 1024;
 /// How often the bytes of the file may be handed out as text: several queries read one table, and rows share strings.
 const TEXT_PER_BYTE: u64 = 64;
 /// Columns that hold text or bytes of any length.
-const TEXT_COLUMNS: &[&str] = &["text", "value", "name", "uuid", "jsonText", "binaryData"];
+const TEXT_COLUMNS: &[&str] =
+    &["text", "value", "name", "uuid", "metricName", "jsonText", "binaryData"];
 /// Bytes of pages that SQLite keeps of one report: tables are read from front to end, so that few are read twice.
 const CACHE: u64 = 2 << 20;
 /// Bytes that all open reports together may use for sorting, beside what each thread needs for the pages of a few.

@@ -222,6 +222,11 @@ impl Metadata {
         u32::try_from(*self.devices.get(&(i64::from(pid), device))?).ok()
     }
 
+    /// The own number of the GPU that has a number in this report; `None` where the report does not say.
+    pub fn uuid(&self, id: i64) -> Option<&str> {
+        self.gpus.get(&id)?.uuid.as_deref()
+    }
+
     /// The machine's GPUs by their own numbers, as far as they are known.
     pub fn gpu_uuids(&self) -> Vec<String> {
         self.gpus.values().filter_map(|gpu| gpu.uuid.clone()).collect()

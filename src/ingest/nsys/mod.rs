@@ -7,6 +7,7 @@ pub mod contents;
 pub mod db;
 pub mod export;
 pub mod gather;
+pub mod gpu_metrics;
 pub mod gpu_work;
 pub mod host;
 pub mod ids;
@@ -34,6 +35,7 @@ use self::ranges::{CallIndex, Found, ProcessRanges, Wanted};
 use crate::Result;
 use crate::catalogue::Id;
 use crate::classify::{self, Classifier};
+use crate::model::counter::Sampled;
 use crate::model::host::Host;
 use crate::model::input::{Capture, Input};
 use crate::model::{Class, NameId, Names, NcclCall, Ops, RankSource, RankTrace, Texts, UserRanges};
@@ -104,6 +106,8 @@ pub struct NsysReport {
     pub user_ranges: u64,
     /// Ranges of processes that ran no GPU work, in order of their process.
     pub elsewhere: Vec<Elsewhere>,
+    /// Counters of GPUs that were sampled beside the trace.
+    pub sampled: Vec<Sampled>,
 }
 
 /// Ranges of a process that ran no GPU work.
@@ -181,8 +185,11 @@ pub fn read(path: &Path, index: usize, options: &Options<'_>) -> Result<NsysRepo
     let input = describe(&db, &meta, work.rows, &read.found, api_rows);
     let mut warnings = warnings(&place.report, &meta, &odd, &read.found);
     warnings.extend(differs(&db, &meta, &place.report));
+    let (sampled, of_counters) = gpu_metrics::read(&db, &meta, &place.report)?;
+    warnings.extend(of_counters);
     let user_ranges = read.found.user_ranges;
-    Ok(NsysReport { input, candidates, warnings, user_ranges, elsewhere: read.elsewhere(&ranked) })
+    let elsewhere = read.elsewhere(&ranked);
+    Ok(NsysReport { input, candidates, warnings, user_ranges, elsewhere, sampled })
 }
 
 /// Where a report stands among the inputs, and its file name.

@@ -35,11 +35,14 @@ queries! {
     STRING "read/string";
     RANGE_TEXT_IDS "read/range_text_ids";
     MPI_RANKS "read/mpi_ranks";
+    GPU_METRIC_NAMES "read/gpu_metric_names";
+    GPU_METRICS "read/gpu_metrics";
     EXPORT "probe/export";
     CAPTURE "probe/capture";
     SYSTEM "probe/system";
     SESSION "probe/session";
     GPUS "probe/gpus";
+    GPU_CLOCKS "probe/gpu_clocks";
     DEVICES "probe/devices";
     DIAGNOSTICS "probe/diagnostics";
     NOTES "probe/notes";

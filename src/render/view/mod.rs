@@ -1,5 +1,6 @@
 //! From a finished report to what is printed of it: sentences, tables and pictures, still without a format.
 
+mod counters;
 mod csv;
 mod dependency;
 pub(in crate::render) mod figures;
@@ -86,6 +87,7 @@ fn document(report: &Report) -> Document {
             "Inside of the collectives",
             report.npkit.iter().flat_map(npkit::blocks).map(Some).collect(),
         ),
+        ("GPU counters", counters::blocks(report).into_iter().map(Some).collect()),
         ("Kernels", kernels),
         ("NCCL Inspector", report.inspector.iter().flat_map(inspector::blocks).map(Some).collect()),
         ("What is not known", vec![notes::unknown(&report.unknown)]),

@@ -102,6 +102,8 @@ fn named_fact(name: &str, fact: &Fact) -> String {
         Unit::Ns | Unit::NsPerStep => "ns",
         Unit::Us | Unit::UnixUs => "us",
         Unit::Gbs => "gbs",
+        Unit::Percent => "percent",
+        Unit::Mhz => "mhz",
         _ => "",
     };
     let stem = tails.iter().find_map(|tail| name.strip_suffix(tail)).unwrap_or(name);
@@ -159,6 +161,8 @@ fn number_text(value: f64, unit: Unit) -> String {
         Unit::UnixUs => format!("{} UTC", format_time(value.round() as i64)),
         Unit::Bytes => units::bytes(value.max(0.0).round() as u64),
         Unit::Gbs => units::bandwidth(value),
+        Unit::Percent => format!("{value:.1} %"),
+        Unit::Mhz => format!("{value:.0} MHz"),
         Unit::Share | Unit::OfStep | Unit::OfComm => units::percent(value),
         Unit::Count | Unit::CountPerStep => count_text(value),
         Unit::Rank | Unit::Ranks | Unit::Number | Unit::Text => format!("{value}"),

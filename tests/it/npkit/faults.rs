@@ -69,8 +69,9 @@ fn empty_buffers_and_clock_records_alone_are_told_apart() {
 fn a_full_buffer_dropped_an_unknown_number() {
     let mut writer = good();
     // 65,536 records: the clocks, one lane of 4 and sends until nothing more goes in; the last send has no end.
-    for _ in 0..(65_536 - 6) / 2 {
-        writer.event(0, 0, SEND, (32_000, 33_000), 500);
+    for i in 0..(65_536 - 6) / 2 {
+        let from = 32_000 + i * 1_000;
+        writer.event(0, 0, SEND, (from, from + 1_000), 500);
     }
     let dump = writer.read().expect("a dump");
     assert_eq!(codes(&dump), ["buffer-full"]);

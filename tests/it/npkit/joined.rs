@@ -94,6 +94,11 @@ fn proxies_of_sockets_belong_to_the_kernel_that_they_serve() {
     assert_eq!((first.phases["NET_RECV"], first.phases["NET_SEND"]), (60_000, 70_000));
     assert_eq!(first.proxies["NET_SEND"].count, 1);
     assert!(joined.kernels[1].phases.proxies.is_empty());
+    // The report's own time: 1 and 201 µs; of 10 + 87 µs all but 5 + 20 are waiting.
+    let lanes = nsysnccl::npkit::lanes::lanes(&joined);
+    let times: Vec<_> = lanes.iter().map(|l| (l.rank, l.channel, l.start_ns, l.end_ns)).collect();
+    assert_eq!(times, [(0, 0, 1_000, 98_000), (0, 0, 201_000, 298_000)]);
+    assert_eq!(lanes[0].name, "RECV, waits 74.2 %");
 }
 
 #[test]

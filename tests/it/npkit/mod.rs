@@ -5,3 +5,5 @@ mod dump;
 mod faults;
 mod joined;
 mod reference;
+
+pub use dump::{SEND, Writer};

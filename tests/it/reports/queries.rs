@@ -218,6 +218,27 @@ fn one_of_everything() -> Report {
             &[("timestamp", 1.into()), ("severity", severity.into()), ("text", text(message))],
         );
     }
+    let kind = (1i64 << 48) + (1 << 32) + 3;
+    report.row(
+        "TARGET_INFO_GPU_METRICS",
+        &[
+            ("typeId", kind.into()),
+            ("sourceId", kind.into()),
+            ("typeName", text("")),
+            ("metricId", 2.into()),
+            ("metricName", text("SMs Active [Throughput %]")),
+        ],
+    );
+    report.row(
+        "GPU_METRICS",
+        &[
+            ("rawTimestamp", 9.into()),
+            ("timestamp", 10.into()),
+            ("typeId", kind.into()),
+            ("metricId", 2.into()),
+            ("value", 88.into()),
+        ],
+    );
     report.row("ANALYSIS_DETAILS", &[("globalVid", 1.into()), ("duration", 900.into())]);
     report
 }
@@ -294,11 +315,14 @@ const GOLDEN: &[(&str, &[&str])] = &[
     ("read/string", &["ncclAllReduce"]),
     ("read/range_text_ids", &["1021", "1028"]),
     ("read/mpi_ranks", &["281475094151238|4"]),
+    ("read/gpu_metric_names", &["281479271677955|2|SMs Active [Throughput %]"]),
+    ("read/gpu_metrics", &["10|281479271677955|2|88"]),
     ("probe/export", &["EXPORT_PARAM_TIME_NORMALIZE|false", "EXPORT_PRODUCT_VERSION|2026.3.1.157"]),
     ("probe/capture", &["PROCESS_0:ENVIRONMENT_VARIABLE|RANK=\"0\""]),
     ("probe/system", &["Hostname|node0"]),
     ("probe/session", &["1700000000000000000"]),
     ("probe/gpus", &["3|NVIDIA H200||f006c11c-65f0"]),
+    ("probe/gpu_clocks", &["3|"]),
     ("probe/devices", &["3|0|7"]),
     ("probe/diagnostics", &["lost events"]),
     ("probe/notes", &["3|lost events|1", "2|usual|1"]),

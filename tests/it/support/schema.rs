@@ -10,6 +10,14 @@ const LISTED: &str = include_str!("../../data/schema_by_version.tsv");
 const PUBLISHED: &[(&str, &str)] = &[
     ("MPI_RANKS", "globalTid:INTEGER! rank:INTEGER!"),
     (
+        "TARGET_INFO_GPU_METRICS",
+        "typeId:INTEGER! sourceId:INTEGER! typeName:TEXT! metricId:INTEGER! metricName:TEXT!",
+    ),
+    (
+        "GPU_METRICS",
+        "rawTimestamp:INTEGER! timestamp:INTEGER! typeId:INTEGER! metricId:INTEGER! value:INTEGER!",
+    ),
+    (
         "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
         "deviceId:INTEGER! contextId:INTEGER! greenContextId:INTEGER streamId:INTEGER! correlationId:INTEGER \
          globalPid:INTEGER eventId:INTEGER! eventSyncId:INTEGER",
