@@ -9,8 +9,10 @@ use super::output::OutputArgs;
 use super::progress::Progress;
 use super::{Outcome, inputs};
 use crate::compare::group::{self, Files};
-use crate::render::units;
+use crate::render::view::WithTimeline;
+use crate::render::{Format, units};
 use crate::report::Report;
+use crate::report::timeline::Timeline;
 use crate::reporting;
 use crate::run::{Options, Run};
 use crate::steps::{StepChoice, WindowKind};
@@ -235,7 +237,9 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let report = reporting::of(&run);
     tell_inputs(&args.output, &report);
     args.output.name_left_out(&run.unusable);
-    args.output.emit(&report)?;
+    // Only pages have it, and of a large run it is not made in vain.
+    let timeline = args.output.asks_for(Format::Html).then(|| Timeline::of(&run)).flatten();
+    args.output.emit(&WithTimeline { report: &report, timeline })?;
     Ok(if run.unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
 }
 

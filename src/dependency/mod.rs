@@ -26,7 +26,7 @@ mod tests;
 use rayon::prelude::*;
 
 use self::model::Model;
-use self::path::Floors;
+use self::path::{Floors, Piece};
 use self::replay::{Lags, replay};
 use self::steps::RunSpan;
 use self::view::{CriticalPath, Replay, WhatIf};
@@ -42,6 +42,8 @@ pub struct Outcome {
     pub replay: Replay,
     /// The critical path of each step; empty without a replay.
     pub critical_path: Vec<CriticalPath>,
+    /// The same paths as they ran, with the index of the run's step, for pictures.
+    pub paths: Vec<(usize, Vec<Piece>)>,
     /// Predictions; empty without a replay.
     pub what_if: Vec<WhatIf>,
     /// What the reader has to know.
@@ -78,10 +80,14 @@ pub fn analyse(
     });
     let worst_error = errors.max_by(f64::total_cmp);
     let floors = Floors::new(&model);
-    let critical_path: Vec<CriticalPath> = (0..steps.len())
+    let (critical_path, paths): (Vec<CriticalPath>, Vec<_>) = (0..steps.len())
         .into_par_iter()
-        .map(|step| path::critical_path(&model, &floors, step))
-        .collect();
+        .map(|step| {
+            let pieces = path::pieces(&model, &floors, step);
+            let path = path::critical_path(&model, &pieces, step);
+            (path, (steps[step].index, path::joined(pieces)))
+        })
+        .unzip();
     let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
     let lag: f64 = critical_path.iter().map(|path| path.lag_ns as f64).sum();
     let total: f64 = steps.iter().map(|step| step.step_ns as f64).sum();
@@ -103,6 +109,7 @@ pub fn analyse(
         },
         what_if: what_if::predict(&model, &floors),
         critical_path,
+        paths,
         warnings,
     }
 }

@@ -129,6 +129,22 @@ struct Walk {
     at: Ns,
 }
 
+impl Part {
+    /// The words that reports print.
+    pub fn label(self) -> &'static str {
+        match self {
+            Part::Compute => "compute",
+            Part::Transfer => "transfer",
+            Part::Wait => "waiting",
+            Part::Copy => "copies",
+            Part::Launch => "launch",
+            Part::Host => "host",
+            Part::Sync => "synchronisation",
+            Part::Lag => "unexplained delay",
+        }
+    }
+}
+
 impl Walk {
     /// The time from `until` to where the walk is, not before the begin of the step.
     fn back_to(&mut self, until: Ns, rank: usize, part: Part) {
@@ -159,12 +175,25 @@ fn part(model: &Model<'_>, moment: Moment, reason: Reason) -> Part {
     }
 }
 
+/// The pieces of a path in order of time; neighbours of one kind on one rank are one.
+pub fn joined(mut pieces: Vec<Piece>) -> Vec<Piece> {
+    pieces.reverse();
+    pieces.dedup_by(|next, last| {
+        let one = next.rank == last.rank && next.part == last.part;
+        if one {
+            last.end = next.end;
+        }
+        one
+    });
+    pieces
+}
+
 /// The path of a step in numbers. Where clocks run at different speeds, common time differs from the report's own by
 /// nanoseconds: that goes to the lag, so that the parts add up to the step.
-pub fn critical_path(model: &Model<'_>, floors: &Floors, step: usize) -> CriticalPath {
+pub fn critical_path(model: &Model<'_>, pieces: &[Piece], step: usize) -> CriticalPath {
     let mut parts: BTreeMap<Part, Ns> = BTreeMap::new();
     let mut by_rank: BTreeMap<u32, Ns> = BTreeMap::new();
-    for piece in pieces(model, floors, step) {
+    for piece in pieces {
         let ns = piece.end.saturating_sub(piece.start);
         *parts.entry(piece.part).or_default() += ns;
         *by_rank.entry(model.traces[piece.rank].rank).or_default() += ns;
