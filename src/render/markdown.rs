@@ -49,10 +49,7 @@ pub fn print(document: &Document) -> String {
                     }
                     out.push('\n');
                 }
-                Block::Details(_)
-                | Block::Figure(_)
-                | Block::Figures(_)
-                | Block::Timeline(..) => {}
+                Block::Details(_) | Block::Figure(_) | Block::Figures(_) | Block::Timeline(..) => {}
             }
         }
     }

@@ -295,7 +295,8 @@ fn chosen_steps(run: &Run, median: usize) -> Vec<usize> {
     let outliers = (0..steps.len()).filter(|&step| steps[step].outlier).take(room / 2);
     let evenly = (0..room).map(|i| i * steps.len() / room);
     let mut held: Vec<usize> = Vec::with_capacity(room);
-    for step in std::iter::once(median).chain(ends.into_iter().flatten()).chain(outliers).chain(evenly)
+    for step in
+        std::iter::once(median).chain(ends.into_iter().flatten()).chain(outliers).chain(evenly)
     {
         if held.len() < room && !held.contains(&step) {
             held.push(step);
@@ -325,8 +326,7 @@ fn begins(run: &Run, step: usize, one_clock: bool) -> Vec<Ns> {
         let window = rank.measured.steps.get(at)?.window.as_ref().ok()?;
         Some(run.across.clocks.get(r)?.common(window.start))
     };
-    let own: Vec<Ns> =
-        run.ranks.iter().enumerate().map(|rank| begin(rank).unwrap_or(0)).collect();
+    let own: Vec<Ns> = run.ranks.iter().enumerate().map(|rank| begin(rank).unwrap_or(0)).collect();
     match (one_clock, own.iter().min()) {
         (true, Some(&earliest)) => vec![earliest; own.len()],
         _ => own,
@@ -437,7 +437,8 @@ fn phases(
 ) -> Vec<Item> {
     let ops = &rank.trace.ops;
     let first = ranges.partition_point(|range| range.start < cpu.start);
-    let own: Vec<&Range> = ranges[first..].iter().take_while(|range| range.start < cpu.end).collect();
+    let own: Vec<&Range> =
+        ranges[first..].iter().take_while(|range| range.start < cpu.end).collect();
     let Some(step) = own.iter().find(|range| range.span() == cpu) else { return Vec::new() };
     let mut nested: Vec<&Range> = own
         .iter()
@@ -576,4 +577,74 @@ fn matter(step: &StepLanes) -> Vec<(usize, &'static str)> {
     ];
     let picked = picked.into_iter().filter_map(|(rank, why)| Some((rank?, why)));
     if step.ranks.len() > 1 { picked.collect() } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(start: Ns, ns: Ns) -> Item {
+        Item { start, ns, what: What::Named(0) }
+    }
+
+    fn comm(start: Ns, ns: Ns) -> Item {
+        let what = What::Comm { name: 0, op: 0, bytes: None, wait_ns: None, collective: None };
+        Item { start, ns, what }
+    }
+
+    // 0  5 6   12 13 15         40           100    140 141
+    // |a|  |--b--| |c|           |---- d ----|       |e|      e is short, and far from c
+    #[test]
+    fn short_neighbours_are_one_block_that_says_how_many() {
+        let lane = [item(0, 5), item(6, 6), item(13, 2), item(40, 60), item(140, 1)];
+        let block = What::Merged { count: 3, busy_ns: 13 };
+        assert_eq!(
+            merged(&lane, 10),
+            [Item { start: 0, ns: 15, what: block }, item(40, 60), item(140, 1)]
+        );
+        assert_eq!(merged(&lane, 1), lane);
+    }
+
+    // Two streams: [0, 8) and [2, 6) cover 8 ns, not 12.
+    #[test]
+    fn a_block_counts_time_once() {
+        let block = What::Merged { count: 2, busy_ns: 8 };
+        assert_eq!(merged(&[item(0, 8), item(2, 4)], 10), [Item { start: 0, ns: 8, what: block }]);
+    }
+
+    #[test]
+    fn a_crowded_step_is_bounded_and_keeps_its_communication() {
+        let compute: Vec<Item> = (0..100_000).map(|i| item(i * 100, 90)).collect();
+        let calls: Vec<Item> = (0..50).map(|i| comm(i * 200_000, 500)).collect();
+        let lanes = [vec![], compute, calls.clone(), vec![], vec![]];
+        let fitted = fit(lanes, 10_000_000, 1_000);
+        assert!(fitted.resolution_ns > 90, "{}", fitted.resolution_ns);
+        assert_eq!(fitted.lanes[COMM], calls);
+        let count = |item: &Item| match item.what {
+            What::Merged { count, .. } => count,
+            _ => 1,
+        };
+        assert_eq!(fitted.lanes[COMPUTE].iter().map(count).sum::<u64>(), 100_000);
+        assert!(fitted.lanes.iter().flatten().count() <= 1_000);
+        assert_eq!(fitted.left_out, 0);
+    }
+
+    // Nothing is short, everything overlaps: what finds no room is counted.
+    #[test]
+    fn what_cannot_be_merged_is_left_out_and_counted() {
+        let compute: Vec<Item> = (0..500).map(|i| item(i, 1_000_000 + i)).collect();
+        let fitted = fit([vec![], compute, vec![], vec![], vec![]], 1_000_500, 100);
+        assert_eq!((fitted.lanes[COMPUTE].len(), fitted.left_out), (100, 400));
+        assert_eq!(fitted.lanes[COMPUTE][0], item(400, 1_000_400));
+    }
+
+    #[test]
+    fn a_long_path_stays_without_gaps() {
+        let piece =
+            |i: i64| PathPiece { start: i * 10, end: i * 10 + 10, rank: (i % 2) as usize, part: 0 };
+        let (fitted, least) = fit_path((0..1_000).map(piece).collect(), 100, 10_000);
+        assert!(least > 0 && fitted.len() <= 100, "{least}, {}", fitted.len());
+        assert_eq!((fitted[0].start, fitted.last().map(|p| p.end)), (0, Some(10_000)));
+        assert!(fitted.windows(2).all(|pair| pair[0].end == pair[1].start));
+    }
 }

@@ -102,18 +102,20 @@
   }
 
   // ---- words
-  const digits = (value) => (value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2));
+  // As the rest of the page writes them.
+  const digits = (value) => value.toFixed(value < 10 ? 2 : 1);
+  const gbs = (value) => (value < 1 ? value.toFixed(3) : digits(value)) + " GB/s";
   function time(ns) {
-    if (ns >= 1e9) return digits(ns / 1e9) + " s";
-    if (ns >= 1e6) return digits(ns / 1e6) + " ms";
+    if (ns >= 999.95e6) return (ns / 1e9).toFixed(3) + " s";
+    if (ns >= 999.95e3) return digits(ns / 1e6) + " ms";
     if (ns >= 1e3) return digits(ns / 1e3) + " µs";
     return ns + " ns";
   }
   function size(bytes) {
-    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    const units = ["B", "kB", "MB", "GB", "TB", "PB"];
     let at = 0;
-    while (bytes >= 1024 && at < units.length - 1) [bytes, at] = [bytes / 1024, at + 1];
-    return (at ? digits(bytes) : bytes) + " " + units[at];
+    while (bytes >= 999.5 && at < units.length - 1) [bytes, at] = [bytes / 1000, at + 1];
+    return (at ? bytes.toFixed(bytes < 9.995 ? 2 : bytes < 99.95 ? 1 : 0) : bytes) + " " + units[at];
   }
   const rankName = (r) => "rank " + data.ranks[r];
 
@@ -124,14 +126,14 @@
     if (it.kind === MERGED) return [`${it.count} short operations, ${LANES[lane].name}, ${rankName(r)}`, `${time(it.busy)} of work in ${when}`];
     const lines = [it.name || "(no name)", `${rankName(r)}, ${LANES[lane].name}`, when];
     if (it.kind === COPY) {
-      lines.push(size(it.bytes) + (it.ns > 0 && it.bytes > 0 ? `, ${digits(it.bytes / it.ns)} GB/s` : ""));
+      lines.push(size(it.bytes) + (it.ns > 0 && it.bytes > 0 ? `, ${gbs(it.bytes / it.ns)}` : ""));
     }
     if (it.kind !== COMM) return lines;
     lines[1] = `${it.op} on ${rankName(r)}` + (it.bytes === null ? ", size not known" : `, ${size(it.bytes)} as logged`);
     const one = it.collective === null ? null : step.collectives[it.collective];
     if (!one) return [...lines, "not matched with other ranks: waiting is not known"];
     if (one.comm) lines.push(`communicator ${one.comm}` + (one.size === null ? "" : `, ${one.size} ranks`));
-    if (one.transfer !== null) lines.push(`transfer ${time(one.transfer)}` + (one.busbw === null ? "" : `, ${digits(one.busbw / 1000)} GB/s bus bandwidth`));
+    if (one.transfer !== null) lines.push(`transfer ${time(one.transfer)}` + (one.busbw === null ? "" : `, ${gbs(one.busbw / 1000)} bus bandwidth`));
     if (it.wait === null) lines.push("waiting cannot be told from transfer");
     else if (it.wait > 0) lines.push(`waits ${time(it.wait)}` + (one.last !== null && one.last !== r ? ` for ${rankName(one.last)}` : ", for whom is not certain"));
     else lines.push("does not wait");
@@ -170,12 +172,13 @@
   said.setAttribute("aria-live", "polite");
   const legend = make("ul", { className: "legend" });
   const stage = make("div", { className: "stage" }, canvas, tip);
+  const notes = make("div", { className: "notes" }, ...box.children);
   box.append(
     make("div", { className: "controls" },
       make("label", { htmlFor: "timeline-step", textContent: "Step" }), picker,
       button("◀", "Previous step", () => goTo(state.at - 1)), button("▶", "Next step", () => goTo(state.at + 1)),
       button("+", "Zoom in", () => zoom(0.5)), button("−", "Zoom out", () => zoom(2)), button("Whole step", "Show the whole step", whole), ranks),
-    about, legend, stage, said, help);
+    about, legend, stage, said, help, notes);
 
   // ---- state
   const state = { at: data.first, step: null, from: 0, to: 1, shown: [], chosen: null, mark: null, spots: [], areas: [] };

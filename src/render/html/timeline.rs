@@ -48,7 +48,10 @@ pub(super) fn json(timeline: &Timeline) -> String {
         "shown": SHOWN_RANKS,
         "steps": steps,
     });
-    all.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+    all.to_string()
+        .replace('<', "\\u003c")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
 }
 
 fn step(step: &StepLanes) -> Value {
@@ -153,10 +156,17 @@ pub(super) fn said(timeline: &Timeline) -> Vec<String> {
     }
     let left_out: u64 = lanes().map(|rank| rank.left_out).sum();
     if left_out > 0 {
-        said.push(format!("{} found no room and are left out: the shortest of those that overlap.", units::plural(left_out as usize, "operation")));
+        said.push(format!(
+            "{} found no room and are left out: the shortest of those that overlap.",
+            units::plural(left_out as usize, "operation")
+        ));
     }
-    if let Some(ns) = timeline.steps.iter().map(|s| s.path_resolution_ns).max().filter(|&ns| ns > 0) {
-        said.push(format!("Pieces of the critical path shorter than {} are drawn with the piece before them.", units::time(ns)));
+    if let Some(ns) = timeline.steps.iter().map(|s| s.path_resolution_ns).max().filter(|&ns| ns > 0)
+    {
+        said.push(format!(
+            "Pieces of the critical path shorter than {} are drawn with the piece before them.",
+            units::time(ns)
+        ));
     }
     if timeline.no_path {
         said.push("Without a replay on one clock there is no critical path to draw.".to_owned());

@@ -10,5 +10,6 @@ mod pipelines;
 mod send_recv;
 mod steps;
 mod stragglers;
+mod timeline;
 mod together;
 mod tracing;
