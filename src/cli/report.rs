@@ -225,6 +225,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         inspector,
         npkit: inputs::expand(&npkit)?,
         replay: !args.no_replay,
+        pieces: args.output.asks_for(Format::Html),
         what_if: args.what_if,
         ..args.steps.options()
     };

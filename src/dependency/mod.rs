@@ -42,8 +42,8 @@ pub struct Outcome {
     pub replay: Replay,
     /// The critical path of each step; empty without a replay.
     pub critical_path: Vec<CriticalPath>,
-    /// The same paths as they ran, with the index of the run's step, for pictures.
-    pub paths: Vec<(usize, Vec<Piece>)>,
+    /// Its pieces in each step, the last one first; empty unless they were asked for.
+    pub pieces: Vec<Vec<Piece>>,
     /// Predictions; empty without a replay.
     pub what_if: Vec<WhatIf>,
     /// What the reader has to know.
@@ -59,11 +59,13 @@ impl Outcome {
 }
 
 /// Replays a run and predicts what changes would gain. `events` are the communication of each rank, `steps` those of the run.
+/// The pieces of critical paths are many: they stay if `keep_pieces`.
 pub fn analyse(
     traces: &[RankTrace],
     events: &[Vec<Event>],
     steps: &[RunSpan],
     across: &Across,
+    keep_pieces: bool,
 ) -> Outcome {
     let model = match Model::new(traces, events, steps, across) {
         Ok(model) => model,
@@ -80,12 +82,12 @@ pub fn analyse(
     });
     let worst_error = errors.max_by(f64::total_cmp);
     let floors = Floors::new(&model);
-    let (critical_path, paths): (Vec<CriticalPath>, Vec<_>) = (0..steps.len())
+    let (critical_path, pieces): (Vec<CriticalPath>, Vec<Vec<Piece>>) = (0..steps.len())
         .into_par_iter()
         .map(|step| {
             let pieces = path::pieces(&model, &floors, step);
             let path = path::critical_path(&model, &pieces, step);
-            (path, (steps[step].index, path::joined(pieces)))
+            (path, if keep_pieces { pieces } else { Vec::new() })
         })
         .unzip();
     let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
@@ -109,7 +111,7 @@ pub fn analyse(
         },
         what_if: what_if::predict(&model, &floors),
         critical_path,
-        paths,
+        pieces,
         warnings,
     }
 }

@@ -30,6 +30,22 @@ pub enum Part {
     Lag,
 }
 
+impl Part {
+    /// The word that is printed.
+    pub fn label(self) -> &'static str {
+        match self {
+            Part::Compute => "compute",
+            Part::Transfer => "transfer",
+            Part::Wait => "wait",
+            Part::Copy => "copy",
+            Part::Launch => "launch",
+            Part::Host => "host",
+            Part::Sync => "sync",
+            Part::Lag => "lag",
+        }
+    }
+}
+
 /// A piece of the path, ns on the common clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
@@ -129,22 +145,6 @@ struct Walk {
     at: Ns,
 }
 
-impl Part {
-    /// The words that reports print.
-    pub fn label(self) -> &'static str {
-        match self {
-            Part::Compute => "compute",
-            Part::Transfer => "transfer",
-            Part::Wait => "waiting",
-            Part::Copy => "copies",
-            Part::Launch => "launch",
-            Part::Host => "host",
-            Part::Sync => "synchronisation",
-            Part::Lag => "unexplained delay",
-        }
-    }
-}
-
 impl Walk {
     /// The time from `until` to where the walk is, not before the begin of the step.
     fn back_to(&mut self, until: Ns, rank: usize, part: Part) {
@@ -173,19 +173,6 @@ fn part(model: &Model<'_>, moment: Moment, reason: Reason) -> Part {
         Reason::Sync | Reason::Queue => Part::Sync,
         Reason::Stream | Reason::Wait | Reason::Record | Reason::Arrival | Reason::Cut => Part::Lag,
     }
-}
-
-/// The pieces of a path in order of time; neighbours of one kind on one rank are one.
-pub fn joined(mut pieces: Vec<Piece>) -> Vec<Piece> {
-    pieces.reverse();
-    pieces.dedup_by(|next, last| {
-        let one = next.rank == last.rank && next.part == last.part;
-        if one {
-            last.end = next.end;
-        }
-        one
-    });
-    pieces
 }
 
 /// The path of a step in numbers. Where clocks run at different speeds, common time differs from the report's own by

@@ -240,16 +240,17 @@ impl Timeline {
         for (step, begins) in steps.iter_mut().zip(&begins) {
             step.end = step.ranks.iter().map(|rank| rank.window.1).max().unwrap_or(0);
             step.matter = matter(step);
-            let path = run.dependency.paths.iter().find(|(index, _)| *index == step.index);
+            let paths = run.dependency.critical_path.iter().zip(&run.dependency.pieces);
+            let path = paths.into_iter().find(|(path, _)| path.step == step.index);
             let Some((_, pieces)) = path.filter(|_| one_clock) else { continue };
             let shifted = |at: Ns| at.saturating_sub(begins[0]).clamp(0, step.end);
-            let pieces = pieces.iter().map(|piece| PathPiece {
+            let pieces = pieces.iter().rev().map(|piece| PathPiece {
                 start: shifted(piece.start),
                 end: shifted(piece.end),
                 rank: piece.rank,
                 part: names.place(piece.part.label()),
             });
-            (step.path, step.path_resolution_ns) = fit_path(pieces.collect(), most, step.end);
+            (step.path, step.path_resolution_ns) = fit_path(joined(pieces), most, step.end);
         }
         Some(Timeline {
             names: names.list,
@@ -520,6 +521,20 @@ fn merged(lane: &[Item], least: Ns) -> Vec<Item> {
                 list.push(*item);
                 open = short;
             }
+        }
+    }
+    list
+}
+
+/// Neighbours of one kind on one rank are one piece.
+fn joined(pieces: impl Iterator<Item = PathPiece>) -> Vec<PathPiece> {
+    let mut list: Vec<PathPiece> = Vec::new();
+    for piece in pieces {
+        match list.last_mut() {
+            Some(last) if last.rank == piece.rank && last.part == piece.part => {
+                last.end = piece.end;
+            }
+            _ => list.push(piece),
         }
     }
     list

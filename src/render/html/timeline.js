@@ -13,7 +13,7 @@
     { key: "copies", name: "copies", ink: "copies", height: 10, rows: 2 },
     { key: "unknown", name: "unknown", ink: "unclassified", height: 12, rows: 1 },
   ];
-  const PATH_INK = { compute: "compute", transfer: "comm", waiting: "high", copies: "copies" };
+  const PATH_INK = { compute: "compute", transfer: "comm", wait: "high", copy: "copies" };
   const [MERGED, NAMED, COPY, COMM] = [0, 1, 2, 3];
 
   // ---- data

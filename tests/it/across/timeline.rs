@@ -74,7 +74,8 @@ fn ranks_lie_on_one_clock_and_a_wait_has_its_cause() {
 fn the_drawn_path_is_the_reported_one() {
     let Some(folder) = crate::support::captures() else { return };
     let paths = [0, 1].map(|rank| folder.join(format!("shm/shm-2gpu_{rank}.sqlite")));
-    let run = Run::read(&paths, &Options::default(), || ()).expect("a run");
+    let options = Options { pieces: true, ..Options::default() };
+    let run = Run::read(&paths, &options, || ()).expect("a run");
     let timeline = Timeline::of(&run).expect("steps");
     let report = reporting::of(&run);
     assert_eq!(report.critical_path.len(), 5);
@@ -86,7 +87,7 @@ fn the_drawn_path_is_the_reported_one() {
             pieces.map(|p| p.end - p.start).sum()
         };
         assert_eq!(
-            (sum("compute"), sum("transfer"), sum("copies"), sum("host")),
+            (sum("compute"), sum("transfer"), sum("copy"), sum("host")),
             (path.compute_ns, path.transfer_ns, path.copy_ns, path.host_ns),
             "step {}",
             path.step
