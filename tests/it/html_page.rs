@@ -299,7 +299,7 @@ fn names_in_a_timeline_stay_text() {
     let Some(browser) = browser() else { return };
     let seen = used(
         browser,
-        "const kernel = hover('compute')[2].includes('onerror');
+        "const kernel = hover('rank 0, compute')[2].includes('onerror');
          const inside = [...document.querySelectorAll('img, #timeline script')].length;
          return `kernel ${kernel}, elements ${inside}`;",
     );
