@@ -36,6 +36,9 @@ const PIXELS: Ns = 4096;
 /// Characters of a name.
 const LONGEST_NAME: usize = 160;
 
+/// A communication operation: its event, and with a match the collective's place in the step and how long the rank waited.
+type Met = (usize, Option<(u32, Option<Ns>)>);
+
 /// The lanes of a rank, in the order in which they are drawn.
 pub const LANES: [&str; 5] = ["phases", "compute", "communication", "copies", "unknown"];
 const PHASES: usize = 0;
@@ -219,7 +222,7 @@ impl Timeline {
                     Some((place, one.timing.wait_ns.get(position).copied()))
                 };
                 // Names of collectives come before those of operations, which need the table, too.
-                let events: Vec<Option<(usize, Option<(u32, Option<Ns>)>)>> = inside
+                let events: Vec<Option<Met>> = inside
                     .iter()
                     .map(|&op| {
                         let event = event_of(rank, op as usize)?;
@@ -381,7 +384,7 @@ fn event_of(rank: &RankRun, op: usize) -> Option<usize> {
 fn operations(
     rank: &RankRun,
     inside: &[u32],
-    events: &[Option<(usize, Option<(u32, Option<Ns>)>)>],
+    events: &[Option<Met>],
     place: &impl Fn(Span) -> (Ns, Ns),
     names: &mut NameTable,
 ) -> [Vec<Item>; 5] {

@@ -299,13 +299,14 @@ fn names_in_a_timeline_stay_text() {
     let Some(browser) = browser() else { return };
     let seen = used(
         browser,
-        "const kernel = hover('rank 0, compute')[2].includes('onerror');
+        "const range = hover('rank 0, phases')[2].includes('onerror');
+         const step = document.querySelector('#timeline-step').options[0].textContent.includes('onerror');
          const inside = [...document.querySelectorAll('img, #timeline script')].length;
-         return `kernel ${kernel}, elements ${inside}`;",
+         return `range ${range}, step ${step}, elements ${inside}`;",
     );
     assert_eq!(seen.console, Vec::<String>::new());
     assert_eq!(seen.requests, Vec::<String>::new());
-    assert_eq!(title(&seen), "kernel true, elements 0");
+    assert_eq!(title(&seen), "range true, step true, elements 0");
 }
 
 /// Without script: the picture of one step instead, and no empty frame.
