@@ -103,6 +103,12 @@ impl OutputArgs {
         self.format.or(is_asked.then_some(Format::Terminal))
     }
 
+    /// True if something is printed in this format.
+    pub fn asks_for(&self, format: Format) -> bool {
+        self.stdout_format() == Some(format)
+            || self.output.iter().any(|path| Format::of_path(path) == Some(format))
+    }
+
     /// Width and colours of terminal output.
     pub fn style(&self) -> Style {
         let terminal = std::io::stdout().is_terminal();

@@ -9,7 +9,9 @@ use super::output::OutputArgs;
 use super::progress::Progress;
 use super::{Outcome, inputs};
 use crate::compare::group::{self, Files};
-use crate::render::units;
+use crate::render::view::WithTimeline;
+use crate::render::{Format, units};
+use crate::report::timeline::Timeline;
 use crate::report::{By, Report};
 use crate::reporting;
 use crate::run::{Options, Run};
@@ -264,6 +266,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         counters: beside.counters,
         found_beside,
         replay: !args.no_replay,
+        pieces: args.output.asks_for(Format::Html),
         what_if: args.what_if,
         by: args.by.map(ByArg::by),
         ..args.steps.options()
@@ -277,7 +280,9 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let report = reporting::of(&run);
     tell_inputs(&args.output, &report);
     args.output.name_left_out(&run.unusable);
-    args.output.emit(&report)?;
+    // Only pages have it, and of a large run it is not made in vain.
+    let timeline = args.output.asks_for(Format::Html).then(|| Timeline::of(&run)).flatten();
+    args.output.emit(&WithTimeline { report: &report, timeline })?;
     Ok(if run.unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
 }
 

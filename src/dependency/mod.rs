@@ -26,7 +26,7 @@ mod tests;
 use rayon::prelude::*;
 
 use self::model::Model;
-use self::path::{Floors, OnPath};
+use self::path::{Floors, OnPath, Piece};
 use self::replay::{Lags, replay};
 use self::steps::RunSpan;
 use self::view::{CriticalPath, Replay, WhatIf};
@@ -45,6 +45,8 @@ pub struct Outcome {
     pub critical_path: Vec<CriticalPath>,
     /// Time of operations on the critical paths of the steps that count; `None` without a replay.
     pub on_path: Option<OnPath>,
+    /// Its pieces in each step, the last one first; empty unless they were asked for.
+    pub pieces: Vec<Vec<Piece>>,
     /// Predictions; empty without a replay.
     pub what_if: Vec<WhatIf>,
     /// What the reader has to know.
@@ -60,11 +62,13 @@ impl Outcome {
 }
 
 /// Replays a run and predicts what changes would gain. `events` are the communication of each rank, `steps` those of the run.
+/// The pieces of critical paths are many: they stay if `keep_pieces`.
 pub fn analyse(
     traces: &[RankTrace],
     events: &[Vec<Event>],
     steps: &[RunSpan],
     across: &Across,
+    keep_pieces: bool,
 ) -> Outcome {
     let model = match Model::new(traces, events, steps, across) {
         Ok(model) => model,
@@ -81,10 +85,10 @@ pub fn analyse(
     });
     let worst_error = errors.max_by(f64::total_cmp);
     let floors = Floors::new(&model);
-    let pieces: Vec<Vec<path::Piece>> =
+    let pieces: Vec<Vec<Piece>> =
         (0..steps.len()).into_par_iter().map(|step| path::pieces(&model, &floors, step)).collect();
     let critical_path: Vec<CriticalPath> =
-        (0..steps.len()).map(|step| path::critical_path(&model, step, &pieces[step])).collect();
+        (0..steps.len()).map(|step| path::critical_path(&model, &pieces[step], step)).collect();
     let mut on_path: OnPath = vec![Default::default(); traces.len()];
     let counted = steps.iter().zip(&pieces).filter(|(step, _)| step.counted);
     for piece in counted.flat_map(|(_, pieces)| pieces) {
@@ -114,6 +118,7 @@ pub fn analyse(
         what_if: what_if::predict(&model, &floors),
         critical_path,
         on_path: Some(on_path),
+        pieces: if keep_pieces { pieces } else { vec![Vec::new(); steps.len()] },
         warnings,
     }
 }

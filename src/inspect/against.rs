@@ -168,6 +168,10 @@ fn side(parts: &[Part<'_>], transfer: bool) -> Side {
         busbw_gbs: busbw.map(|b| b.median),
         busbw_p5_gbs: busbw.map(|b| b.p5),
         busbw_p95_gbs: busbw.map(|b| b.p95),
+        wait_us: largest
+            .filter(|op| op.compared >= ENOUGH)
+            .and_then(|op| op.wait_us)
+            .map(|t| t.p50),
     }
 }
 

@@ -332,6 +332,8 @@ pub struct Side {
     pub busbw_p5_gbs: Option<f64>,
     /// 95th percentile of the bus bandwidth.
     pub busbw_p95_gbs: Option<f64>,
+    /// Median wait of a rank for others, microseconds; `None` where fewer than five operations were logged by all ranks.
+    pub wait_us: Option<f64>,
 }
 
 /// What a change means.

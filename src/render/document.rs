@@ -3,6 +3,7 @@
 
 use super::plot::Plot;
 use super::table::{Table, Tone};
+use crate::report::timeline::Timeline;
 
 /// Everything that one command prints.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -90,6 +91,8 @@ pub enum Block {
     Details(Table),
     /// A picture; only HTML shows it.
     Figure(Figure),
+    /// Steps to move in; only HTML has them. Who cannot run its script sees the picture.
+    Timeline(Box<Timeline>, Option<Figure>),
     /// Pictures of several things of one kind, by the name of the thing; HTML opens one thing at a time.
     Figures(Vec<(String, Vec<Figure>)>),
 }
@@ -119,7 +122,10 @@ pub struct Figure {
 impl Block {
     /// True if only HTML shows it.
     pub fn is_for_pages(&self) -> bool {
-        matches!(self, Block::Figure(_) | Block::Figures(_) | Block::Details(_))
+        matches!(
+            self,
+            Block::Figure(_) | Block::Figures(_) | Block::Details(_) | Block::Timeline(..)
+        )
     }
 }
 

@@ -49,7 +49,7 @@ pub fn print(document: &Document) -> String {
                     }
                     out.push('\n');
                 }
-                Block::Details(_) | Block::Figure(_) | Block::Figures(_) => {}
+                Block::Details(_) | Block::Figure(_) | Block::Figures(_) | Block::Timeline(..) => {}
             }
         }
     }

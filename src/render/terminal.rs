@@ -162,7 +162,7 @@ impl Printer {
                 Block::Records(table) => {
                     record_entries(table).iter().for_each(|entry| self.entry(entry))
                 }
-                Block::Details(_) | Block::Figure(_) | Block::Figures(_) => {}
+                Block::Details(_) | Block::Figure(_) | Block::Figures(_) | Block::Timeline(..) => {}
             }
         }
     }

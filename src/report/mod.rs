@@ -7,6 +7,7 @@ pub mod derived;
 pub mod gpus;
 pub mod headline;
 pub mod saved;
+pub mod timeline;
 
 use serde::{Deserialize, Serialize};
 

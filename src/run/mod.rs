@@ -150,6 +150,7 @@ impl Run {
                 &events,
                 &run_spans(&traces, &measured, &steps),
                 &across,
+                options.pieces,
             ),
             false => dependency::Outcome::none("it was not asked for (--no-replay)"),
         };

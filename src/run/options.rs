@@ -37,6 +37,8 @@ pub struct Options {
     pub inspector: Vec<PathBuf>,
     /// Read what the host did, replay the run and predict what a change would gain.
     pub replay: bool,
+    /// Keep the pieces of critical paths, which a trace and the timeline of a page draw.
+    pub pieces: bool,
     /// Print what changes would gain.
     pub what_if: bool,
     /// What the time of steps is told apart by in print.

@@ -8,10 +8,16 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use nsysnccl::render::view::WithTimeline;
 use nsysnccl::render::{Format, Style, print};
 use nsysnccl::report::Report;
+use nsysnccl::report::timeline::Timeline;
+use nsysnccl::reporting;
+use nsysnccl::run::{Options, Run};
 
 use crate::fixture;
+use crate::support::cluster::{ALL_REDUCE, Cluster, MS};
+use crate::support::report::stream;
 
 /// What a browser made of a page.
 struct Seen {
@@ -199,4 +205,123 @@ fn a_phone_scrolls_tables_and_pictures_but_not_the_page() {
         );
         assert!(text >= 9, "{}: text of {text} px", report.name);
     }
+}
+
+/// Texts that would run if a page took them for more than text.
+const HOSTILE: &str = "</script><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">";
+
+/// The page of a run of two ranks with names that want to break out: three steps of 50 ms, and rank 1 waits 4 ms for rank 0.
+fn hostile_run() -> String {
+    let mut cluster = Cluster::new(2);
+    for s in 1..=3 {
+        let t = 100 * MS * s;
+        cluster.step(&format!("step {s} {HOSTILE}"), t..t + 60 * MS);
+        for rank in &mut cluster.ranks {
+            rank.step(HOSTILE, t + MS..t + 40 * MS);
+            rank.kernel(HOSTILE, stream(7), t + 2 * MS..t + 20 * MS);
+        }
+        cluster.collective(&ALL_REDUCE, &[(0, t + 30 * MS), (1, t + 26 * MS)], t + 52 * MS);
+    }
+    let folder = crate::support::folder();
+    let run = Run::read(&cluster.save(&folder), &Options::default(), || ()).expect("a run");
+    let page = WithTimeline { report: &reporting::of(&run), timeline: Timeline::of(&run) };
+    print(&page, Format::Html, &Style { width: 100, color: false, full: true })
+}
+
+/// Opens the page of [`hostile_run`] and, once it is drawn, puts what `body` returns into the title.
+fn used(browser: &str, body: &str) -> Seen {
+    let script = format!(
+        "<script>setTimeout(() => {{
+            const canvas = document.querySelector('#timeline canvas');
+            const text = (name) => document.querySelector('#timeline ' + name).textContent;
+            const at = () => canvas.getBoundingClientRect();
+            const pointer = (type, x, y) => canvas.dispatchEvent(new PointerEvent(type, {{ pointerId: 1, clientX: x, clientY: y, bubbles: true }}));
+            const key = (name) => canvas.dispatchEvent(new KeyboardEvent('keydown', {{ key: name, bubbles: true }}));
+            const hover = (wanted) => {{
+                const tip = document.querySelector('#timeline .tip');
+                for (let y = at().top; y < at().bottom; y += 2) for (let x = at().left; x < at().right; x += 5) {{
+                    pointer('pointermove', x, y);
+                    if (!tip.hidden && tip.textContent.includes(wanted)) return [x, y, tip.textContent];
+                }}
+                return [0, 0, 'nothing'];
+            }};
+            document.title = (() => {{ {body} }})();
+        }}, 500);</script></body>"
+    );
+    open(browser, &hostile_run().replace("</body>", &script), 1280)
+}
+
+#[test]
+fn a_timeline_says_what_is_under_the_mouse_and_shows_a_collective_on_all_ranks() {
+    let Some(browser) = browser() else { return };
+    let seen = used(
+        browser,
+        "const [x, y, met] = hover('waits'); pointer('pointerdown', x, y); pointer('pointerup', x, y);
+         return met + ' | ' + text('.said');",
+    );
+    assert_eq!(seen.console, Vec::<String>::new());
+    assert_eq!(seen.requests, Vec::<String>::new());
+    let title = title(&seen);
+    for part in [
+        "AllReduce on rank 1, 1.05 MB as logged",
+        "26.0 ms, from 24.0 ms",
+        "transfer 22.0 ms",
+        "waits 4.00 ms for rank 0",
+        "This collective on 2 ranks here, arrivals 4.00 ms apart",
+        "rank 1: arrives first, waits 4.00 ms",
+        "rank 0: arrives +4.00 ms, does not wait, last",
+    ] {
+        assert!(title.contains(part), "{part}: {title}");
+    }
+}
+
+#[test]
+fn a_timeline_has_every_step_and_obeys_keys() {
+    let Some(browser) = browser() else { return };
+    let seen = used(
+        browser,
+        "const picker = document.querySelector('#timeline-step');
+         const list = [...picker.options].map((o) => o.textContent.slice(0, 6)).join(',');
+         picker.value = '2'; picker.dispatchEvent(new Event('change')); const third = text('.about').slice(0, 6);
+         key('PageUp'); const second = text('.about').slice(0, 6);
+         for (let i = 0; i < 9; i++) key('ArrowDown'); key('ArrowUp'); const chosen = text('.said');
+         return [list, third, second, chosen].join(' | ');",
+    );
+    assert_eq!(seen.console, Vec::<String>::new());
+    let title = title(&seen);
+    assert!(title.starts_with("step 1,step 2,step 3 | step 3 | step 2 | "), "{title}");
+    // Lanes of rank 1 from below: copies have none, communication is the last one with items, compute is above it.
+    assert!(title.contains("rank 1, compute"), "{title}");
+}
+
+#[test]
+fn names_in_a_timeline_stay_text() {
+    let Some(browser) = browser() else { return };
+    let seen = used(
+        browser,
+        "const range = hover('rank 0, phases')[2].includes('onerror');
+         const step = document.querySelector('#timeline-step').options[0].textContent.includes('onerror');
+         const inside = [...document.querySelectorAll('img, #timeline script')].length;
+         return `range ${range}, step ${step}, elements ${inside}`;",
+    );
+    assert_eq!(seen.console, Vec::<String>::new());
+    assert_eq!(seen.requests, Vec::<String>::new());
+    assert_eq!(title(&seen), "range true, step true, elements 0");
+}
+
+/// Without script: the picture of one step instead, and no empty frame.
+#[test]
+fn without_script_the_picture_of_a_step_stands_there() {
+    let Some(browser) = browser() else { return };
+    let inner = hostile_run().replace('&', "&amp;").replace('"', "&quot;");
+    let outer = format!(
+        "<!DOCTYPE html><title>none</title><iframe sandbox=\"allow-same-origin\" style=\"width:1000px;height:800px\" srcdoc=\"{inner}\"></iframe>
+        <script>setTimeout(() => {{
+            const page = document.querySelector('iframe').contentDocument;
+            const tall = (name) => Math.round(page.querySelector(name).getBoundingClientRect().height);
+            document.title = tall('.timeline') + ' ' + (tall('.still svg') > 50);
+        }}, 1000);</script>"
+    );
+    let seen = open(browser, &outer, 1280);
+    assert_eq!(title(&seen), "0 true");
 }

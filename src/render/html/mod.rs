@@ -1,5 +1,7 @@
 //! One self-contained HTML page: style, script and pictures are inside, nothing is fetched, and it reads without its script.
 
+mod timeline;
+
 use std::io;
 
 use askama::Template;
@@ -11,6 +13,7 @@ use crate::text;
 
 const CSS: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+const TIMELINE_SCRIPT: &str = include_str!("timeline.js");
 /// Characters of a cell or a title; what is longer is cut.
 const LONGEST_CELL: usize = 160;
 const LONGEST_TITLE: usize = 2000;
@@ -24,10 +27,12 @@ const WRAPS_FROM: usize = 28;
 /// # Errors
 /// `out` cannot be written to.
 pub fn write(document: &Document, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut blocks = document.sections.iter().flat_map(|section| &section.blocks);
+    let has_timeline = blocks.any(|block| matches!(block, Block::Timeline(..)));
     let template = PageTemplate {
         page: View::new(document),
         css: ink_classes() + CSS,
-        script: SCRIPT,
+        script: if has_timeline { format!("{SCRIPT}{TIMELINE_SCRIPT}") } else { SCRIPT.to_owned() },
         version: env!("CARGO_PKG_VERSION"),
     };
     template.write_into(out)
@@ -50,7 +55,7 @@ fn ink_classes() -> String {
 struct PageTemplate {
     page: View,
     css: String,
-    script: &'static str,
+    script: String,
     version: &'static str,
 }
 
@@ -80,6 +85,16 @@ enum Piece {
     Details(TableBox),
     Figure(FigureBox),
     Figures(Vec<(String, Vec<FigureBox>)>),
+    Timeline(TimelineBox),
+}
+
+struct TimelineBox {
+    /// What is in it, as sentences.
+    said: Vec<String>,
+    /// JSON that no end of a script is in.
+    data: String,
+    /// What is shown without script, and printed.
+    still: Option<FigureBox>,
 }
 
 struct EntryBox {
@@ -197,6 +212,11 @@ impl Piece {
             }
             Block::Details(table) => vec![Piece::Details(TableBox::new(table))],
             Block::Figure(figure) => vec![Piece::Figure(FigureBox::new(figure))],
+            Block::Timeline(lanes, still) => vec![Piece::Timeline(TimelineBox {
+                said: timeline::said(lanes),
+                data: timeline::json(lanes),
+                still: still.as_ref().map(FigureBox::new),
+            })],
             Block::Figures(things) => {
                 let drawn = |figures: &Vec<Figure>| figures.iter().map(FigureBox::new).collect();
                 let things = things.iter().map(|(name, figures)| (printable(name), drawn(figures)));

@@ -28,7 +28,7 @@ const HEAD: [&str; 19] = [
     "written_last_us",
 ];
 
-const AGAINST: [&str; 15] = [
+const AGAINST: [&str; 17] = [
     "communicator",
     "class",
     "op",
@@ -44,6 +44,8 @@ const AGAINST: [&str; 15] = [
     "against_busbw_gbs",
     "change",
     "verdict",
+    "wait_us",
+    "against_wait_us",
 ];
 
 /// Writes an inspection.
@@ -98,6 +100,8 @@ fn pairs(against: &Against, out: &mut dyn Write) -> io::Result<()> {
             real(row.there.busbw_gbs),
             real(row.change),
             Cow::Borrowed(row.verdict.label()),
+            real(row.here.wait_us),
+            real(row.there.wait_us),
         ];
         record(out, fields)?;
     }

@@ -1,14 +1,17 @@
 //! The pictures of an inspection: speed over the run, and how the operations with most time spread.
 
+use std::collections::BTreeMap;
+
 use super::tables::run_scale;
 use super::{comm_name, microseconds, op_name};
 use crate::inspect::{self, Box5, Communicator, Inspection, Op};
 use crate::render::document::Figure;
 use crate::render::plot::{
-    Axis, Ink, LegendEntry, Line, Mark, Paint, Plane, Plot, Row, Rows, SERIES, Series, Shape, Size,
-    Thickness,
+    Axis, Ink, LegendEntry, Line, Mark, Paint, Plane, Plot, Row, Rows, SERIES, Scale, Series,
+    Shape, Size, Thickness,
 };
 use crate::render::units;
+use crate::text;
 
 /// Operations and sizes that get pictures.
 const PICTURED: usize = 6;
@@ -137,6 +140,48 @@ pub(super) fn operations(view: &Inspection) -> Vec<(String, Vec<Figure>)> {
 
 fn what(comm: &Communicator, op: &Op) -> String {
     format!("{} on {}", op_name(op), comm_name(comm))
+}
+
+/// Bus bandwidth by message size, a curve an operation and communicator; `None` where all have one size.
+pub(super) fn by_size(view: &Inspection) -> Option<Figure> {
+    let mut curves: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    for (comm, op) in view.costliest() {
+        let gbs = op.transfer_busbw_gbs.or(op.busbw_gbs).map(|b| b.median).filter(|&gbs| gbs > 0.0);
+        if let (Some(bytes), Some(gbs)) = (op.bytes.filter(|&bytes| bytes > 0), gbs) {
+            let name = comm.name.clone().unwrap_or_else(|| text::shorten(&comm.comm_id, 11).into());
+            curves.entry(format!("{} on {name}", op.op)).or_default().push((bytes as f64, gbs));
+        }
+    }
+    curves.retain(|_, points| points.len() > 1);
+    let all = curves.len();
+    let mut drawn: Vec<Series> = curves
+        .into_iter()
+        .map(|(name, mut points)| {
+            points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+            Series { name, shape: Shape::Curve, points }
+        })
+        .collect();
+    drawn.sort_by_key(|curve| std::cmp::Reverse(curve.points.len()));
+    drawn.truncate(usize::from(SERIES));
+    let points = || drawn.iter().flat_map(|series| &series.points);
+    let plot = Plane {
+        x: Axis::log("message size", "", Scale::LogBytes, points().map(|p| p.0)),
+        y: Axis::log("busbw", "GB/s", Scale::Log, points().map(|p| p.1)),
+        series: drawn.clone(),
+        mark: None,
+    };
+    let more = if drawn.len() < all {
+        format!("; {} of {all} curves", drawn.len())
+    } else {
+        String::new()
+    };
+    (!drawn.is_empty()).then(|| Figure {
+        caption: format!(
+            "Median bus bandwidth (GB/s) by message size, without waiting where all ranks were logged, both axes logarithmic{more}"
+        ),
+        description: "Curves of bus bandwidth by message size. The table has the numbers.".to_owned(),
+        plot: Plot::Plane(plot),
+    })
 }
 
 fn scatter(op: &Op, points: Vec<(f64, f64)>) -> Option<Figure> {

@@ -10,6 +10,7 @@ use std::path::Path;
 use super::document::{Block, Document, Section};
 use super::view::notes;
 use super::{Page, units};
+use crate::catalogue::Id;
 use crate::inspect::{Communicator, Inspection, Op, Verdict, format_time};
 
 /// Sections that belong to the answer.
@@ -48,7 +49,10 @@ fn document(view: &Inspection) -> Document {
         ),
         (
             "Where most time goes",
-            vec![Some(figures::operations(view)).filter(|f| !f.is_empty()).map(Block::Figures)],
+            vec![
+                figures::by_size(view).map(Block::Figure),
+                Some(figures::operations(view)).filter(|f| !f.is_empty()).map(Block::Figures),
+            ],
         ),
         ("Prometheus mode", vec![tables::prometheus(view).map(Block::Table)]),
         ("Files", vec![Some(Block::Details(tables::files(view)))]),
@@ -121,6 +125,7 @@ fn facts(view: &Inspection) -> Vec<String> {
 
 fn headline(view: &Inspection) -> Vec<String> {
     let mut sentences: Vec<String> = view.against.iter().map(against_sentence).collect();
+    sentences.extend(standing_out(view));
     match view.costliest().first() {
         Some((comm, op)) if op.total_time_us > 0.0 => {
             let busbw = op
@@ -151,6 +156,31 @@ fn headline(view: &Inspection) -> Vec<String> {
         sentences.push("How long ranks wait for others is not known: no operation was logged by all ranks of its communicator.".to_owned());
     }
     sentences
+}
+
+/// Whether ranks, communicators or stretches of the run stand out: the findings in one sentence. Without a transfer time of
+/// any operation it is not known.
+fn standing_out(view: &Inspection) -> Option<String> {
+    view.wait_share()?;
+    let kinds = [
+        (Id::SlowRank, "slow rank"),
+        (Id::SlowCommunicator, "slow communicator"),
+        (Id::SlowStretch, "slow stretch of the run"),
+    ];
+    let count = |id: Id| view.findings.iter().filter(|finding| finding.id == id).count();
+    let found: Vec<String> = kinds
+        .into_iter()
+        .map(|(id, what)| (count(id), what))
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| match what.split_once(" of ") {
+            Some((one, of)) => format!("{} of {of}", units::plural(n, one)),
+            None => units::plural(n, what),
+        })
+        .collect();
+    Some(match found.as_slice() {
+        [] => "No rank, no communicator and no stretch of the run stands out as slow.".to_owned(),
+        found => format!("{} found: see Findings.", units::listed(found, found.len())),
+    })
 }
 
 fn against_sentence(against: &crate::inspect::Against) -> String {
@@ -200,7 +230,11 @@ fn op_name(op: &Op) -> String {
 
 fn size(bytes: Option<u64>, range: Option<[u64; 2]>) -> Option<String> {
     bytes.map(units::bytes).or_else(|| {
-        range.map(|[from, to]| format!("{} to {}", units::bytes(from), units::bytes(to)))
+        range.map(|[from, to]| match to {
+            // The last range has no end.
+            u64::MAX => format!("{} and more", units::bytes(from)),
+            _ => format!("{} to {}", units::bytes(from), units::bytes(to)),
+        })
     })
 }
 

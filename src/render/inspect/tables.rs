@@ -253,6 +253,12 @@ pub(super) fn against(against: &Against) -> Table {
             Column::new("change", "", Align::Right, rows.iter().map(|row| change(row)).collect())
                 .help("of the median time; more is slower"),
             Column::new("verdict", "", Align::Left, verdicts.collect()),
+            times("wait here", rows.iter().map(|row| row.here.wait_us))
+                .help("median wait of a rank for others, of operations that all ranks logged")
+                .rank(1),
+            times("wait there", rows.iter().map(|row| row.there.wait_us))
+                .help("the same in the other job")
+                .rank(1),
             Column::bandwidth("busbw here", rows.iter().map(|row| row.here.busbw_gbs)),
             Column::new(
                 "5 to 95 % here",

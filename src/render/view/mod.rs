@@ -20,10 +20,37 @@ use super::units::TimeScale;
 use crate::model::Metric;
 use crate::model::metric::Spread;
 use crate::report::Report;
+use crate::report::timeline::Timeline;
+use serde::{Serialize, Serializer};
+
+/// A report whose pages have the run's steps to move in. Every other format is that of the report.
+#[derive(Debug)]
+pub struct WithTimeline<'r> {
+    /// The report.
+    pub report: &'r Report,
+    /// The steps of its run.
+    pub timeline: Option<Timeline>,
+}
+
+impl Serialize for WithTimeline<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.report.serialize(to)
+    }
+}
+
+impl Page for WithTimeline<'_> {
+    fn document(&self) -> Document {
+        document(self.report, self.timeline.as_ref())
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv::write(self.report, out)
+    }
+}
 
 impl Page for Report {
     fn document(&self) -> Document {
-        document(self)
+        document(self, None)
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -35,12 +62,12 @@ impl Page for Report {
 }
 
 /// Everything that the terminal, Markdown and HTML print of a report.
-fn document(report: &Report) -> Document {
+fn document(report: &Report, timeline: Option<&Timeline>) -> Document {
     let scale = table_scale(report);
     let steps = vec![
         Some(Block::Table(tables::steps(report, scale))),
         figures::composition(report, scale).map(Block::Figure),
-        figures::strips(report).map(Block::Figure),
+        figures::strips(report).filter(|_| timeline.is_none()).map(Block::Figure),
         Some(Block::Details(tables::rank_steps(report, scale))),
     ];
     let waits = vec![
@@ -77,6 +104,7 @@ fn document(report: &Report) -> Document {
     ];
     let sections = [
         ("Ranks", vec![Some(Block::Table(tables::ranks(report, scale)))]),
+        ("Timeline", timeline.map(|lanes| timeline_block(report, lanes)).into_iter().collect()),
         (headline::noun(report).heading, steps),
         ("Who waits for whom", waits),
         ("Why a step takes as long as it does", dependency::blocks(report, scale)),
@@ -111,6 +139,11 @@ fn document(report: &Report) -> Document {
         definitions: notes::definitions(report),
         method: notes::method(report),
     }
+}
+
+/// The steps to move in, with the picture of the median step for those without script and for print.
+fn timeline_block(report: &Report, lanes: &Timeline) -> Option<Block> {
+    Some(Block::Timeline(Box::new(lanes.clone()), figures::strips(report)))
 }
 
 /// One scale for every time in the tables of a run, so that columns compare: that of its median step.

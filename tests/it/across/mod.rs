@@ -11,5 +11,6 @@ mod places;
 mod send_recv;
 mod steps;
 mod stragglers;
+mod timeline;
 mod together;
 mod tracing;
