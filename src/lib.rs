@@ -30,6 +30,7 @@ pub mod stats;
 pub mod steps;
 pub mod text;
 pub mod timeline;
+pub mod trace;
 pub mod transport;
 pub mod units;
 pub mod warning;

@@ -26,7 +26,7 @@ mod tests;
 use rayon::prelude::*;
 
 use self::model::Model;
-use self::path::Floors;
+use self::path::{Floors, Piece};
 use self::replay::{Lags, replay};
 use self::steps::RunSpan;
 use self::view::{CriticalPath, Replay, WhatIf};
@@ -42,6 +42,8 @@ pub struct Outcome {
     pub replay: Replay,
     /// The critical path of each step; empty without a replay.
     pub critical_path: Vec<CriticalPath>,
+    /// Its pieces in each step, the last one first; empty unless they were asked for.
+    pub pieces: Vec<Vec<Piece>>,
     /// Predictions; empty without a replay.
     pub what_if: Vec<WhatIf>,
     /// What the reader has to know.
@@ -57,11 +59,13 @@ impl Outcome {
 }
 
 /// Replays a run and predicts what changes would gain. `events` are the communication of each rank, `steps` those of the run.
+/// The pieces of critical paths are many: they stay if `keep_pieces`.
 pub fn analyse(
     traces: &[RankTrace],
     events: &[Vec<Event>],
     steps: &[RunSpan],
     across: &Across,
+    keep_pieces: bool,
 ) -> Outcome {
     let model = match Model::new(traces, events, steps, across) {
         Ok(model) => model,
@@ -78,10 +82,14 @@ pub fn analyse(
     });
     let worst_error = errors.max_by(f64::total_cmp);
     let floors = Floors::new(&model);
-    let critical_path: Vec<CriticalPath> = (0..steps.len())
+    let (critical_path, pieces): (Vec<CriticalPath>, Vec<Vec<Piece>>) = (0..steps.len())
         .into_par_iter()
-        .map(|step| path::critical_path(&model, &floors, step))
-        .collect();
+        .map(|step| {
+            let pieces = path::pieces(&model, &floors, step);
+            let path = path::critical_path(&model, &pieces, step);
+            (path, if keep_pieces { pieces } else { Vec::new() })
+        })
+        .unzip();
     let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
     let lag: f64 = critical_path.iter().map(|path| path.lag_ns as f64).sum();
     let total: f64 = steps.iter().map(|step| step.step_ns as f64).sum();
@@ -103,6 +111,7 @@ pub fn analyse(
         },
         what_if: what_if::predict(&model, &floors),
         critical_path,
+        pieces,
         warnings,
     }
 }

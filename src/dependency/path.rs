@@ -30,6 +30,22 @@ pub enum Part {
     Lag,
 }
 
+impl Part {
+    /// The word that is printed.
+    pub fn label(self) -> &'static str {
+        match self {
+            Part::Compute => "compute",
+            Part::Transfer => "transfer",
+            Part::Wait => "wait",
+            Part::Copy => "copy",
+            Part::Launch => "launch",
+            Part::Host => "host",
+            Part::Sync => "sync",
+            Part::Lag => "lag",
+        }
+    }
+}
+
 /// A piece of the path, ns on the common clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
@@ -161,10 +177,10 @@ fn part(model: &Model<'_>, moment: Moment, reason: Reason) -> Part {
 
 /// The path of a step in numbers. Where clocks run at different speeds, common time differs from the report's own by
 /// nanoseconds: that goes to the lag, so that the parts add up to the step.
-pub fn critical_path(model: &Model<'_>, floors: &Floors, step: usize) -> CriticalPath {
+pub fn critical_path(model: &Model<'_>, pieces: &[Piece], step: usize) -> CriticalPath {
     let mut parts: BTreeMap<Part, Ns> = BTreeMap::new();
     let mut by_rank: BTreeMap<u32, Ns> = BTreeMap::new();
-    for piece in pieces(model, floors, step) {
+    for piece in pieces {
         let ns = piece.end.saturating_sub(piece.start);
         *parts.entry(piece.part).or_default() += ns;
         *by_rank.entry(model.traces[piece.rank].rank).or_default() += ns;

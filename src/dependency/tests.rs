@@ -182,7 +182,7 @@ impl Scene {
     }
 
     fn analyse(&self) -> Outcome {
-        analyse(&self.traces, &self.events, &self.steps, &self.across)
+        analyse(&self.traces, &self.events, &self.steps, &self.across, false)
     }
 
     fn model(&self) -> Model<'_> {

@@ -135,6 +135,7 @@ impl Run {
                 &events,
                 &run_spans(&traces, &measured, &steps),
                 &across,
+                options.pieces,
             ),
             false => dependency::Outcome::none("it was not asked for (--no-replay)"),
         };

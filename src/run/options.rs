@@ -36,6 +36,8 @@ pub struct Options {
     pub inspector: Vec<PathBuf>,
     /// Read what the host did, replay the run and predict what a change would gain.
     pub replay: bool,
+    /// Keep the pieces of critical paths, which a trace draws.
+    pub pieces: bool,
     /// Print what changes would gain.
     pub what_if: bool,
     /// Folders with NPKit dumps of the run.
