@@ -31,3 +31,4 @@ mod npkit;
 mod readme;
 mod render;
 mod reports;
+mod trace;
