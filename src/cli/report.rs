@@ -178,6 +178,10 @@ pub struct ReportArgs {
     /// Folders with NPKit dumps of one communicator of the run: what happens inside of its kernels
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub npkit: Vec<PathBuf>,
+    /// Also write operations, steps, collectives, waits and findings as Parquet files to this folder (in builds with the feature
+    /// `parquet`)
+    #[arg(long, value_name = "DIR")]
+    pub parquet: Option<PathBuf>,
     /// How steps and ranks are found.
     #[command(flatten)]
     pub steps: StepArgs,
@@ -192,6 +196,10 @@ pub struct ReportArgs {
 /// See [`Run::read`]; a file that cannot be written.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     args.output.files()?;
+    if args.parquet.is_some() && !cfg!(feature = "parquet") {
+        return Err(Error::usage("--parquet: this build cannot write Parquet files")
+            .with_hint("build it with: cargo install --path . --features parquet"));
+    }
     let (mut reports, mut nccl_logs) = (args.reports.clone(), args.nccl_log.clone());
     let (mut inspector, mut npkit) = (args.inspector.clone(), args.npkit.clone());
     // `--inspector logs/ ddp_*.sqlite`: the option takes all that follows, but a report is never a log.
@@ -235,8 +243,22 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let report = reporting::of(&run);
     tell_inputs(&args.output, &report);
     args.output.name_left_out(&run.unusable);
+    write_parquet(args, &run, &report)?;
     args.output.emit(&report)?;
     Ok(if run.unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
+}
+
+#[cfg(feature = "parquet")]
+fn write_parquet(args: &ReportArgs, run: &Run, report: &Report) -> Result<()> {
+    let Some(folder) = &args.parquet else { return Ok(()) };
+    let rows = crate::tables::rows::write(run, report, folder)?;
+    args.output.tell(|| format!("wrote {} rows to {}", units::count(rows), folder.display()));
+    Ok(())
+}
+
+#[cfg(not(feature = "parquet"))]
+fn write_parquet(_: &ReportArgs, _: &Run, _: &Report) -> Result<()> {
+    Ok(())
 }
 
 /// With `--verbose`: what each file held, and which ranks came of it.

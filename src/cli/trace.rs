@@ -40,7 +40,7 @@ pub struct TraceArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     /// Leave out operations, calls, ranges and waits shorter than this, microseconds; steps, critical paths and counters stay whole
-    #[arg(long, value_name = "US", default_value = "0", value_parser = parse_micros)]
+    #[arg(long, value_name = "US", default_value = "0", allow_negative_numbers = true, value_parser = parse_micros)]
     pub min_us: MinNs,
     /// NCCL Inspector logs of the run, or folders with them: adds sizes and bandwidths
     #[arg(long, value_name = "PATH", num_args = 1..)]
@@ -99,9 +99,11 @@ pub fn run(args: &TraceArgs) -> Result<Outcome> {
         nccl_logs: inputs::expand(&nccl_logs)?,
         topology: None,
     };
-    output.spare(named.reports.iter().chain(&named.inspector).chain(&named.nccl_logs))?;
-    let OneRun { files, unusable } = inputs::one_run(named, args.steps.keep_going, &output)?;
-    output.spare(files.reports.iter().chain(&files.inspector).chain(&files.nccl_logs))?;
+    // Of a folder of reports only what is found is read.
+    output.spare(named.all().filter(|path| !(path.is_dir() && named.reports.contains(path))))?;
+    let OneRun { files, unusable } =
+        args.steps.in_pool(|| inputs::one_run(named, args.steps.keep_going, &output))?;
+    output.spare(files.all())?;
     let options = Options {
         nccl_logs: files.nccl_logs,
         inspector: files.inspector,

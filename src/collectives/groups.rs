@@ -220,16 +220,22 @@ fn complete(op: CommOp, here: usize, n_ranks: Option<u32>) -> bool {
     op == CommOp::SendRecv || n_ranks.is_some_and(|n| n as usize == here)
 }
 
+/// What one collective is, and the payload of each of its ranks in bytes, if that is known.
+pub fn operation(one: &Measured, events: &[&[Event]]) -> (CommOp, Option<u64>) {
+    let members = one.found.members.iter().map(|at| &events[at.rank][at.event]);
+    let mut kinds = members.clone().map(|event| event.op);
+    let first = kinds.next().unwrap_or(CommOp::Other);
+    let op = if kinds.all(|op| op == first) { first } else { CommOp::Other };
+    (op, size(op, members))
+}
+
 /// algbw and busbw of one collective, decimal GB/s; `None` where its size, its transfer time or one of its ranks is not known.
 pub fn bandwidths(one: &Measured, events: &[&[Event]]) -> Option<(f64, f64)> {
-    let members = &one.found.members;
-    let of = |at: &EventRef| &events[at.rank][at.event];
-    let op = of(members.first()?).op;
-    if members.iter().any(|at| of(at).op != op) || !complete(op, members.len(), one.n_ranks) {
+    let (op, bytes) = operation(one, events);
+    if !complete(op, one.found.members.len(), one.n_ranks) {
         return None;
     }
-    let bytes = size(op, members.iter().map(of))?;
-    bandwidth(op, bytes, one.n_ranks, one.timing.transfer.ok()?)
+    bandwidth(op, bytes?, one.n_ranks, one.timing.transfer.ok()?)
 }
 
 fn no_bandwidth(

@@ -10,9 +10,10 @@
 //! speeds, a duration differs from the report's own by that speed.
 
 pub mod active;
+pub mod communication;
 pub mod lanes;
 mod rank;
-mod times;
+pub mod times;
 pub mod writer;
 
 use std::io::{self, Write};

@@ -6,14 +6,14 @@ use std::io;
 
 use super::Options;
 use super::active::Active;
+use super::communication::Communication;
 use super::lanes::{Lanes, Placed, Shape};
 use super::times::Times;
 use super::writer::{Args, Flow, Track, Writer, quoted};
 use crate::collectives::events::Event;
 use crate::collectives::groups;
-use crate::dependency::across;
 use crate::model::host::{Host, SyncKind};
-use crate::model::op::{NO_CALL, NO_LAUNCH};
+use crate::model::op::NO_LAUNCH;
 use crate::model::{CallKind, Class, NameId, Names, Ns, Ops, RankTrace, Span};
 use crate::redact;
 use crate::run::{RankRun, Run};
@@ -196,47 +196,6 @@ fn steps(rank: &RankRun) -> Vec<(Span, usize)> {
         .collect();
     list.sort_unstable();
     list
-}
-
-/// What is known of each communication operation.
-struct Communication {
-    /// Position among the rank's events of operations that are kernels, or copies of no call.
-    of_op: HashMap<u32, u32>,
-    /// Of the copies that a call launched.
-    of_call: HashMap<u32, u32>,
-}
-
-impl Communication {
-    fn new(ops: &Ops, events: &[Event]) -> Communication {
-        let mut of_op = HashMap::with_capacity(events.len());
-        let mut of_call = HashMap::new();
-        for (at, event) in events.iter().enumerate() {
-            if event.is_kernel() {
-                of_op.extend(across::operation(ops, event).map(|op| (op as u32, at as u32)));
-                continue;
-            }
-            let first = ops.start.partition_point(|&start| start < event.start);
-            let same = |&i: &usize| {
-                ops.stream[i] == event.stream && ops.name[i] == NameId::NONE && ops.in_collective(i)
-            };
-            let here = (first..ops.len()).take_while(|&i| ops.start[i] == event.start);
-            if let Some(op) = here.into_iter().find(same) {
-                match ops.call[op] {
-                    NO_CALL => of_op.insert(op as u32, at as u32),
-                    call => of_call.insert(call, at as u32),
-                };
-            }
-        }
-        Communication { of_op, of_call }
-    }
-
-    fn event(&self, ops: &Ops, op: usize) -> Option<usize> {
-        let by_call = || {
-            let is_copy = ops.name[op] == NameId::NONE && ops.in_collective(op);
-            is_copy.then(|| self.of_call.get(&ops.call[op])).flatten()
-        };
-        self.of_op.get(&(op as u32)).or_else(by_call).map(|&at| at as usize)
-    }
 }
 
 /// Draws the lanes of one rank.

@@ -31,4 +31,5 @@ mod npkit;
 mod readme;
 mod render;
 mod reports;
+mod tables;
 mod trace;
