@@ -20,7 +20,9 @@ use std::io::{self, Write};
 
 use crate::collectives::events::Event;
 use crate::model::Ns;
+use crate::redact;
 use crate::run::Run;
+use crate::text::printable;
 
 use rank::Drawn;
 use times::Times;
@@ -93,10 +95,11 @@ fn collectives(
 
 /// What the file says about itself.
 fn about(run: &Run, times: &Times<'_>, options: Options, counts: &Counts) -> Args {
+    let shown = |text: &str| printable(&redact::text(text)).into_owned();
     let mut args = Args::default();
     args.text("tool", concat!("nsysnccl ", env!("CARGO_PKG_VERSION")))
-        .text("run", &crate::redact::text(&run.name))
-        .text("step_pattern", &crate::redact::text(&run.rule.pattern))
+        .text("run", &shown(&run.name))
+        .text("step_pattern", &shown(&run.rule.pattern))
         .json("min_us", &format!("{:.3}", options.min_ns as f64 / 1000.0))
         .json("time_0_ns", &times.origins())
         .json("counts", &serde_json::to_string(counts).unwrap_or_default());

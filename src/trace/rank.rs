@@ -133,6 +133,8 @@ pub fn write(
         lanes: Lanes::default(),
         tracks: 0,
         names: vec![None; rank.trace.names.len()],
+        sizes: rank.trace.comm_inits.iter().map(|init| (init.comm, init.n_ranks)).collect(),
+        one_context: rank.trace.ops.streams.windows(2).all(|pair| pair[0].0 == pair[1].0),
         steps: steps(rank),
         writer,
     };
@@ -213,6 +215,10 @@ struct Pen<'a, 'w> {
     tracks: u32,
     /// Names as JSON, once they were needed.
     names: Vec<Option<Box<str>>>,
+    /// Ranks of communicators.
+    sizes: HashMap<u64, u32>,
+    /// True if a stream's number says which one it is.
+    one_context: bool,
     steps: Vec<(Span, usize)>,
     writer: &'a mut Writer<'w>,
 }
@@ -233,7 +239,7 @@ impl Pen<'_, '_> {
             Placed::OnNew(tid, position) => {
                 let more =
                     if position == 0 { String::new() } else { format!(" ({})", position + 1) };
-                let name = format!("{}{more}", lane_name(lane, &self.rank.trace));
+                let name = format!("{}{more}", self.lane_name(lane));
                 let sort = lane.sort().saturating_add(self.tracks);
                 self.tracks = self.tracks.saturating_add(1);
                 self.writer.track(Track { pid, tid }, &name, sort)?;
@@ -247,6 +253,32 @@ impl Pen<'_, '_> {
         let track = Track { pid, tid };
         self.writer.slice(track, lane.category(), span, name, args)?;
         Ok(Some(track))
+    }
+
+    fn lane_name(&self, lane: Lane) -> String {
+        let on = |stream: u32| match self.rank.trace.ops.streams.get(stream as usize) {
+            Some((_, id)) if self.one_context => format!("stream {id}"),
+            Some((context, id)) => format!("context {context}, stream {id}"),
+            None => format!("stream #{stream}"),
+        };
+        match lane {
+            Lane::Steps => "steps".to_owned(),
+            Lane::CriticalPath => "critical path".to_owned(),
+            Lane::Phases(thread) => format!("phases, thread {thread}"),
+            Lane::Nccl(thread) => format!("NCCL calls, thread {thread}"),
+            Lane::Host(thread) => format!("CUDA calls, thread {thread}"),
+            Lane::Compute(stream) => format!("compute, {}", on(stream)),
+            Lane::Communicator(comm) => {
+                let size = self.sizes.get(&comm).map_or_else(String::new, |&n| {
+                    format!(" ({})", units::plural(n as usize, "rank"))
+                });
+                format!("communication, {}{size}", comm_id(comm))
+            }
+            Lane::CommOnStream(stream) => format!("communication, {}", on(stream)),
+            Lane::Waits => "waits".to_owned(),
+            Lane::Copies(stream) => format!("copies, {}", on(stream)),
+            Lane::Unknown(stream) => format!("unknown class, {}", on(stream)),
+        }
     }
 
     fn is_wanted(&self, own: Span) -> bool {
@@ -611,37 +643,6 @@ fn lane(ops: &Ops, op: usize, event: Option<&Event>) -> Lane {
             None => Lane::CommOnStream(stream),
         },
         _ => Lane::Copies(stream),
-    }
-}
-
-fn lane_name(lane: Lane, trace: &RankTrace) -> String {
-    let on = |stream: u32| {
-        let streams = &trace.ops.streams;
-        let one_context = streams.windows(2).all(|pair| pair[0].0 == pair[1].0);
-        match streams.get(stream as usize) {
-            Some((_, id)) if one_context => format!("stream {id}"),
-            Some((context, id)) => format!("context {context}, stream {id}"),
-            None => format!("stream #{stream}"),
-        }
-    };
-    match lane {
-        Lane::Steps => "steps".to_owned(),
-        Lane::CriticalPath => "critical path".to_owned(),
-        Lane::Phases(thread) => format!("phases, thread {thread}"),
-        Lane::Nccl(thread) => format!("NCCL calls, thread {thread}"),
-        Lane::Host(thread) => format!("CUDA calls, thread {thread}"),
-        Lane::Compute(stream) => format!("compute, {}", on(stream)),
-        Lane::Communicator(comm) => {
-            let size = trace.comm_inits.iter().find(|init| init.comm == comm);
-            let size = size.map_or_else(String::new, |init| {
-                format!(" ({})", units::plural(init.n_ranks as usize, "rank"))
-            });
-            format!("communication, {}{size}", comm_id(comm))
-        }
-        Lane::CommOnStream(stream) => format!("communication, {}", on(stream)),
-        Lane::Waits => "waits".to_owned(),
-        Lane::Copies(stream) => format!("copies, {}", on(stream)),
-        Lane::Unknown(stream) => format!("unknown class, {}", on(stream)),
     }
 }
 
