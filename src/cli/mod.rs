@@ -8,6 +8,7 @@ pub mod npkit;
 pub mod output;
 pub mod progress;
 pub mod report;
+pub mod trace;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -39,6 +40,8 @@ pub enum Command {
     Report(Box<report::ReportArgs>),
     /// Compare variants of one program: which change helped, by how much, and why.
     Compare(Box<compare::CompareArgs>),
+    /// Write a run as a trace for Perfetto and chrome://tracing, all ranks on one clock.
+    Trace(Box<trace::TraceArgs>),
     /// Read Inspector logs alone: bandwidths, times and waits of the whole run, by communicator, operation and size.
     Inspect(Box<inspect::InspectArgs>),
     /// Read NPKit dumps alone: what each channel of each rank does inside of the collectives, and where it waits.
@@ -53,7 +56,7 @@ pub enum Command {
     /// Write a man page to standard output.
     Man {
         /// The command that it is about; without one, the page of nsysnccl.
-        #[arg(value_parser = ["report", "compare", "inspect", "npkit", "doctor", "completions"])]
+        #[arg(value_parser = ["report", "compare", "trace", "inspect", "npkit", "doctor", "completions"])]
         command: Option<String>,
     },
 }
@@ -88,6 +91,7 @@ pub fn run(cli: &Cli) -> Result<Outcome> {
     match &cli.command {
         Command::Report(args) => return report::run(args),
         Command::Compare(args) => return compare::run(args),
+        Command::Trace(args) => return trace::run(args),
         Command::Inspect(args) => return inspect::run(args),
         Command::Npkit(args) => return npkit::run(args),
         Command::Doctor(args) => return doctor::run(args),

@@ -211,6 +211,10 @@ pub struct ReportArgs {
     /// nvidia-smi dmon
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub counters: Vec<PathBuf>,
+    /// Also write operations, steps, collectives, waits and findings as Parquet files to this folder (in builds with the feature
+    /// `parquet`)
+    #[arg(long, value_name = "DIR")]
+    pub parquet: Option<PathBuf>,
     /// How steps and ranks are found.
     #[command(flatten)]
     pub steps: StepArgs,
@@ -225,6 +229,10 @@ pub struct ReportArgs {
 /// See [`Run::read`]; a file that cannot be written.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     args.output.files()?;
+    if args.parquet.is_some() && !cfg!(feature = "parquet") {
+        return Err(Error::usage("--parquet: this build cannot write Parquet files")
+            .with_hint("build it with: cargo install --path . --features parquet"));
+    }
     let (mut reports, mut nccl_logs) = (args.reports.clone(), args.nccl_log.clone());
     let (mut inspector, mut npkit) = (args.inspector.clone(), args.npkit.clone());
     let mut counters = args.counters.clone();
@@ -280,10 +288,24 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let report = reporting::of(&run);
     tell_inputs(&args.output, &report);
     args.output.name_left_out(&run.unusable);
+    write_parquet(args, &run, &report)?;
     // Only pages have it, and of a large run it is not made in vain.
     let timeline = args.output.asks_for(Format::Html).then(|| Timeline::of(&run)).flatten();
     args.output.emit(&WithTimeline { report: &report, timeline })?;
     Ok(if run.unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
+}
+
+#[cfg(feature = "parquet")]
+fn write_parquet(args: &ReportArgs, run: &Run, report: &Report) -> Result<()> {
+    let Some(folder) = &args.parquet else { return Ok(()) };
+    let rows = crate::tables::rows::write(run, report, folder)?;
+    args.output.tell(|| format!("wrote {} rows to {}", units::count(rows), folder.display()));
+    Ok(())
+}
+
+#[cfg(not(feature = "parquet"))]
+fn write_parquet(_: &ReportArgs, _: &Run, _: &Report) -> Result<()> {
+    Ok(())
 }
 
 /// With `--verbose`: what each file held, and which ranks came of it.

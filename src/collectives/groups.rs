@@ -160,7 +160,7 @@ fn group(key: Key, calls: &[&Measured], events: &[&[Event]]) -> (Ns, CollectiveG
     let mut unordered = 0;
     let (mut algbw, mut busbw) = (Vec::new(), Vec::new());
     let n_ranks = calls.first().and_then(|call| call.n_ranks);
-    let complete = complete(&key, n_ranks);
+    let complete = complete(key.op, key.ranks.len(), n_ranks);
     for call in calls {
         call.timing.wait_ns.iter().zip(&mut waits).for_each(|(&wait, list)| list.push(wait));
         match call.timing.last {
@@ -216,8 +216,26 @@ fn group(key: Key, calls: &[&Measured], events: &[&[Event]]) -> (Ns, CollectiveG
 }
 
 /// True if everyone is here whose presence decides how long data moves: all ranks of the communicator, or of a send its two.
-fn complete(key: &Key, n_ranks: Option<u32>) -> bool {
-    key.op == CommOp::SendRecv || n_ranks.is_some_and(|n| n as usize == key.ranks.len())
+fn complete(op: CommOp, here: usize, n_ranks: Option<u32>) -> bool {
+    op == CommOp::SendRecv || n_ranks.is_some_and(|n| n as usize == here)
+}
+
+/// What one collective is, and the payload of each of its ranks in bytes, if that is known.
+pub fn operation(one: &Measured, events: &[&[Event]]) -> (CommOp, Option<u64>) {
+    let members = one.found.members.iter().map(|at| &events[at.rank][at.event]);
+    let mut kinds = members.clone().map(|event| event.op);
+    let first = kinds.next().unwrap_or(CommOp::Other);
+    let op = if kinds.all(|op| op == first) { first } else { CommOp::Other };
+    (op, size(op, members))
+}
+
+/// algbw and busbw of one collective, decimal GB/s; `None` where its size, its transfer time or one of its ranks is not known.
+pub fn bandwidths(one: &Measured, events: &[&[Event]]) -> Option<(f64, f64)> {
+    let (op, bytes) = operation(one, events);
+    if !complete(op, one.found.members.len(), one.n_ranks) {
+        return None;
+    }
+    bandwidth(op, bytes?, one.n_ranks, one.timing.transfer.ok()?)
 }
 
 fn no_bandwidth(
@@ -240,9 +258,9 @@ fn no_bandwidth(
         }
     } else if key.bytes == Some(0) {
         "the message is empty"
-    } else if let (false, Some(n)) = (complete(key, n_ranks), n_ranks) {
+    } else if let (false, Some(n)) = (complete(key.op, key.ranks.len(), n_ranks), n_ranks) {
         return format!("{} of the communicator's {n} ranks are here", key.ranks.len());
-    } else if !complete(key, n_ranks) {
+    } else if !complete(key.op, key.ranks.len(), n_ranks) {
         "nothing says how many ranks the communicator has"
     } else if calls.iter().all(|c| c.timing.transfer.is_err()) {
         "no call could be timed"

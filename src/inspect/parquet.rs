@@ -5,38 +5,17 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use parquet::basic::Compression;
-use parquet::data_type::{
-    BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type,
-};
-use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::parser::parse_message_type;
+use parquet::data_type::ByteArray;
 
+use crate::columnar::Kind;
+use crate::columnar::file::{TableFile, Value};
 use crate::ingest::inspector;
 use crate::inspect::Filter;
 use crate::model::CommOp;
 use crate::model::record::{Drops, Origin, Record, Sink, comm_class};
 use crate::stage::Stage;
 use crate::{Error, Result};
-
-/// Rows that are held in memory before they are written as one row group.
-const GROUP: usize = 1 << 16;
-
-/// The type of a column in Parquet's own notation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Kind {
-    Text,
-    Unsigned,
-    Small,
-    Real,
-    Flag,
-    Time,
-}
 
 /// Name, type and meaning of every column.
 pub const COLUMNS: [(&str, Kind, &str); 26] = [
@@ -76,60 +55,13 @@ pub const COLUMNS: [(&str, Kind, &str); 26] = [
     ("proto", Kind::Text, "protocol (since v4.2)"),
 ];
 
-/// One value of a row.
-enum Value {
-    Text(Option<ByteArray>),
-    Long(Option<i64>),
-    Small(Option<i32>),
-    Real(Option<f64>),
-    Flag(bool),
-}
-
-/// Values of one column of the row group, without the nulls, and for each row whether it has one.
-#[derive(Default)]
-struct Column {
-    text: Vec<ByteArray>,
-    long: Vec<i64>,
-    small: Vec<i32>,
-    real: Vec<f64>,
-    flag: Vec<bool>,
-    defined: Vec<i16>,
-}
-
-impl Column {
-    fn push(&mut self, value: Value) {
-        let defined = match value {
-            Value::Text(v) => keep(&mut self.text, v),
-            Value::Long(v) => keep(&mut self.long, v),
-            Value::Small(v) => keep(&mut self.small, v),
-            Value::Real(v) => keep(&mut self.real, v),
-            Value::Flag(v) => keep(&mut self.flag, Some(v)),
-        };
-        self.defined.push(defined);
-    }
-
-    fn clear(&mut self) {
-        *self = Column::default();
-    }
-}
-
-fn keep<T>(list: &mut Vec<T>, value: Option<T>) -> i16 {
-    let defined = i16::from(value.is_some());
-    list.extend(value);
-    defined
-}
-
 /// Receives the records of one log and writes them.
 struct Writer<'a> {
-    out: SerializedFileWriter<File>,
+    table: TableFile,
     filter: &'a Filter,
     file: ByteArray,
     left_out: &'a dyn Fn(usize) -> bool,
     origins: Vec<Option<OriginText>>,
-    columns: Vec<Column>,
-    rows: usize,
-    written: u64,
-    failure: Option<ParquetError>,
 }
 
 /// An origin with its texts ready to be written many times.
@@ -139,40 +71,6 @@ struct OriginText {
     comm_name: Option<ByteArray>,
     class: ByteArray,
     hostname: ByteArray,
-}
-
-impl Writer<'_> {
-    fn flush(&mut self) -> std::result::Result<(), ParquetError> {
-        if self.rows == 0 {
-            return Ok(());
-        }
-        let mut group = self.out.next_row_group()?;
-        for (column, (_, kind, _)) in self.columns.iter().zip(COLUMNS) {
-            let Some(mut out) = group.next_column()? else { break };
-            fn write<T: DataType>(
-                out: &mut parquet::file::writer::SerializedColumnWriter<'_>,
-                values: &[T::T],
-                defined: &[i16],
-            ) -> std::result::Result<(), ParquetError> {
-                out.typed::<T>().write_batch(values, Some(defined), None).map(|_| ())
-            }
-            match kind {
-                Kind::Text => write::<ByteArrayType>(&mut out, &column.text, &column.defined),
-                Kind::Unsigned | Kind::Time => {
-                    write::<Int64Type>(&mut out, &column.long, &column.defined)
-                }
-                Kind::Small => write::<Int32Type>(&mut out, &column.small, &column.defined),
-                Kind::Real => write::<DoubleType>(&mut out, &column.real, &column.defined),
-                Kind::Flag => write::<BoolType>(&mut out, &column.flag, &column.defined),
-            }?;
-            out.close()?;
-        }
-        group.close()?;
-        self.written += self.rows as u64;
-        self.rows = 0;
-        self.columns.iter_mut().for_each(Column::clear);
-        Ok(())
-    }
 }
 
 impl Sink for Writer<'_> {
@@ -188,11 +86,11 @@ impl Sink for Writer<'_> {
     }
 
     fn record(&mut self, record: &Record<'_>) {
-        if self.failure.is_some() || !self.filter.wants(record) {
+        if !self.filter.wants(record) {
             return;
         }
         let Some(Some(who)) = self.origins.get(record.origin) else { return };
-        let text = |s: &str| Value::Text(Some(s.into()));
+        let text = Value::text;
         // Numbers above the signed range keep their bits: the column is declared as unsigned.
         let long = |v: Option<u64>| Value::Long(v.map(u64::cast_signed));
         let small = |v: Option<u32>| Value::Small(v.map(u32::cast_signed));
@@ -211,12 +109,12 @@ impl Sink for Writer<'_> {
             small(who.origin.nnodes),
             Value::Text(Some(who.hostname.clone())),
             long(who.origin.pid.map(u64::from)),
-            Value::Flag(record.p2p),
+            Value::Flag(Some(record.p2p)),
             text(record.op.map_or("Invalid", CommOp::label)),
             long(record.sn),
             small(record.peer),
             long(record.bytes),
-            Value::Flag(record.size_corrected),
+            Value::Flag(Some(record.size_corrected)),
             Value::Real(record.exec_us),
             text(record.timing.label()),
             Value::Real(record.algbw_gbs(n)),
@@ -229,29 +127,10 @@ impl Sink for Writer<'_> {
             Value::Text(record.algo.map(Into::into)),
             Value::Text(record.proto.map(Into::into)),
         ];
-        self.columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
-        self.rows += 1;
-        if self.rows == GROUP {
-            self.failure = self.flush().err();
-        }
+        self.table.push(row);
     }
 
     fn drops(&mut self, _: usize, _: Drops) {}
-}
-
-fn schema() -> String {
-    let fields = COLUMNS.iter().map(|(name, kind, _)| {
-        let (physical, logical) = match kind {
-            Kind::Text => ("BYTE_ARRAY", " (STRING)"),
-            Kind::Unsigned => ("INT64", " (INTEGER(64,false))"),
-            Kind::Small => ("INT32", ""),
-            Kind::Real => ("DOUBLE", ""),
-            Kind::Flag => ("BOOLEAN", ""),
-            Kind::Time => ("INT64", " (TIMESTAMP(MICROS,true))"),
-        };
-        format!("  OPTIONAL {physical} {name}{logical};\n")
-    });
-    format!("message inspector_records {{\n{}}}\n", fields.collect::<String>())
 }
 
 /// Writes the chosen records of each log to a file of its own in `folder`, which is made if it is not there; returns the number of rows.
@@ -303,27 +182,12 @@ fn write_one(
     (out, path): (File, &Path),
     failed: &dyn Fn(&Path, &dyn std::fmt::Display) -> Error,
 ) -> Result<u64> {
-    let schema = Arc::new(parse_message_type(&schema()).map_err(|e| failed(path, &e))?);
-    let properties =
-        Arc::new(WriterProperties::builder().set_compression(Compression::SNAPPY).build());
-    let out = SerializedFileWriter::new(out, schema, properties).map_err(|e| failed(path, &e))?;
-    let mut writer = Writer {
-        out,
-        filter,
-        file: log.to_string_lossy().as_ref().into(),
-        left_out,
-        origins: Vec::new(),
-        columns: COLUMNS.iter().map(|_| Column::default()).collect(),
-        rows: 0,
-        written: 0,
-        failure: None,
-    };
+    let columns = COLUMNS.iter().map(|(name, kind, _)| (*name, *kind));
+    let table = TableFile::new(out, "inspector_records", columns).map_err(|e| failed(path, &e))?;
+    let file = log.to_string_lossy().as_ref().into();
+    let mut writer = Writer { table, filter, file, left_out, origins: Vec::new() };
     inspector::read_file(log, &mut writer)?;
-    let flushed = writer.failure.take().map_or_else(|| writer.flush(), Err);
-    flushed.map_err(|e| failed(path, &e))?;
-    let written = writer.written;
-    writer.out.close().map_err(|e| failed(path, &e))?;
-    Ok(written)
+    writer.table.finish().map_err(|e| failed(path, &e))
 }
 
 /// A file name that sorts like the logs and cannot lead anywhere else.

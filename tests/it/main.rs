@@ -35,4 +35,6 @@ mod readme;
 mod render;
 mod reports;
 mod soak;
+mod tables;
+mod trace;
 mod versions;
