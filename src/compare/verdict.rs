@@ -252,7 +252,7 @@ fn far_apart(baseline: &Side, variant: &Side, speedup: Option<f64>) -> Option<Ve
     let effect = speedup.filter(|ratio| *ratio > 0.0)?.ln();
     let enough = baseline.steps().min(variant.steps()) >= FEWEST_CLEAR;
     (enough && effect.abs() > FAR && effect.abs() > FAR_SPREADS * spread)
-        .then(|| if effect > 0.0 { Verdict::Faster } else { Verdict::Slower })
+        .then_some(if effect > 0.0 { Verdict::Faster } else { Verdict::Slower })
 }
 
 /// Captures with different shares of the kinds of steps: a mean over one says nothing about the other.

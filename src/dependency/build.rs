@@ -44,7 +44,7 @@ pub fn build(
         traces.iter().map(|trace| trace.ops.len()),
         deeds.iter().map(|deeds| deeds.kept.len()),
     );
-    let mut draft = Draft { observed: vec![0; layout.len()], edges: Vec::new() };
+    let mut draft = Draft { observed: vec![0; layout.moments()], edges: Vec::new() };
     observe(&mut draft, &layout, traces, processes, &deeds, across);
     let met = across::join(&mut draft, &layout, traces, events, across);
     for (r, trace) in traces.iter().enumerate() {

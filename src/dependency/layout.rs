@@ -70,7 +70,7 @@ impl Layout {
     }
 
     /// Moments of operations and calls together.
-    pub fn len(&self) -> usize {
+    pub fn moments(&self) -> usize {
         self.calls.last().copied().unwrap_or(0) as usize
     }
 
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn every_moment_has_its_owner() {
         let layout = Layout::new([2, 0, 1].into_iter(), [1].into_iter());
-        assert_eq!(layout.len(), 8);
+        assert_eq!(layout.moments(), 8);
         assert_eq!(layout.owner(layout.op_end(0, 1)), Owner::Op(0, 1));
         assert_eq!(layout.owner(layout.op_start(2, 0)), Owner::Op(2, 0));
         assert_eq!(layout.owner(layout.call_return(0, 0)), Owner::Call(0, 0));

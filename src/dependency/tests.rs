@@ -191,7 +191,7 @@ impl Scene {
     }
 }
 
-fn what<'a>(outcome: &'a Outcome, id: Scenario) -> &'a WhatIf {
+fn what(outcome: &Outcome, id: Scenario) -> &WhatIf {
     outcome.what_if.iter().find(|what| what.id == id).expect("a scenario")
 }
 

@@ -136,12 +136,34 @@ fn cases() -> Vec<(Id, [Report; 3])> {
             76_000_002,
             80_000_000,
         ),
-        share(Id::ExposedCommunication, &[Metric::CommNs, Metric::ExposedCommNs], 5_000_000),
+        // Beside 20 ms of idle time a twentieth of the step; as the largest part that is not compute a hundredth.
+        of(
+            Id::ExposedCommunication,
+            &|ns| {
+                all(&[
+                    (Metric::CommNs, ns),
+                    (Metric::ExposedCommNs, ns),
+                    (Metric::IdleNs, 20_000_000),
+                ])
+            },
+            5_000_000,
+            4_999_999,
+            0,
+        ),
+        share(Id::ExposedCommunication, &[Metric::CommNs, Metric::ExposedCommNs], 1_000_000),
         share(Id::HtodCopies, &[Metric::HtodNs, Metric::HtodExposedNs], 500_000),
         share(Id::DtohCopies, &[Metric::DtohNs, Metric::DtohExposedNs], 500_000),
         share(Id::DtodCopies, &[Metric::DtodNs, Metric::DtodExposedNs], 500_000),
         share(Id::OtherCopies, &[Metric::OtherCopyNs, Metric::OtherCopyExposedNs], 500_000),
-        share(Id::Idle, &[Metric::IdleNs], 10_000_000),
+        // Beside as much and more of communication a tenth of the step; as the largest part a hundredth.
+        of(
+            Id::Idle,
+            &|ns| all(&[(Metric::IdleNs, ns), (Metric::ExposedCommNs, 20_000_000)]),
+            10_000_000,
+            9_999_999,
+            0,
+        ),
+        share(Id::Idle, &[Metric::IdleNs], 1_000_000),
         (Id::TinyMessages, [messages(65_536, 20), messages(65_537, 20), messages(1 << 20, 20)]),
         (Id::TinyMessages, [messages(65_536, 20), messages(65_536, 19), messages(65_536, 0)]),
         of(Id::EndSpread, &leaving, 200_000, 199_999, 0),
@@ -203,7 +225,14 @@ fn classes(report: &Report, findings: &[Finding]) -> Vec<Class> {
 #[test]
 fn what_is_missing_is_named_once_with_what_it_would_tell() {
     let mut report = talking(2);
-    let all = [Class::Sizes, Class::NcclLog, Class::Topology, Class::Npkit, Class::Inspector];
+    let all = [
+        Class::Sizes,
+        Class::NcclLog,
+        Class::Topology,
+        Class::Npkit,
+        Class::Counters,
+        Class::Inspector,
+    ];
     assert_eq!(classes(&report, &[]), all);
     let unknown: Vec<Unknown> = super::unknown(&report, &[]);
     assert!(unknown.iter().all(|u| !u.rules.is_empty() && u.capture.ends_with('.')), "{unknown:?}");

@@ -45,7 +45,7 @@ fn is_missing(class: Class, report: &Report) -> bool {
         Class::NcclLog => talks && transport.is_none_or(|transport| transport.pairs.is_empty()),
         Class::Topology => talks && transport.is_none_or(|transport| transport.topology.is_none()),
         Class::Npkit => talks && report.npkit.as_ref().is_none_or(|npkit| npkit.kernels.is_empty()),
-        Class::Counters => report.counters.is_empty(),
+        Class::Counters => talks && report.counters.is_empty(),
         Class::Inspector => talks && report.inspector.is_none(),
     }
 }

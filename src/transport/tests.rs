@@ -257,7 +257,7 @@ fn missing_nvlinks_of_one_gpu_or_one_pair() {
         gpu2.evidence["pairs"],
         serde_json::json!(["GPU0-GPU2 NV16", "GPU1-GPU2 NV16", "GPU2-GPU3 NV16"])
     );
-    assert!(!gpu2.evidence.get("not_listed").is_some());
+    assert!(gpu2.evidence.get("not_listed").is_none());
     let pair = one(found(&["X NV4 NV4", "NV4 X NV3", "NV4 NV3 X"]));
     assert!(pair.title.contains("GPU1-GPU2 NV3"), "{}", pair.title);
     // Equal counts, boards that mix one and two links by design, and pairs without NVLink are whole.

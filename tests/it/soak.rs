@@ -260,9 +260,9 @@ fn class(process: &Process, op: &Op) -> Class {
 
 /// Section 2: which step owns a launch, or after which step it comes.
 fn owner(steps: &[(String, i64, i64)], at: i64) -> (Option<usize>, Option<usize>) {
-    let inside = (0..steps.len()).filter(|&i| steps[i].1 <= at && at < steps[i].2);
+    let mut inside = (0..steps.len()).filter(|&i| steps[i].1 <= at && at < steps[i].2);
     // Steps are in order of start: the one that started last owns it.
-    match inside.last() {
+    match inside.next_back() {
         Some(step) => (Some(step), None),
         None => (None, (0..steps.len()).rev().find(|&i| steps[i].1 <= at)),
     }
@@ -574,9 +574,9 @@ fn random_collectives_wait_the_same_twice() {
         for step in 0..dice.of(3, 6) {
             let begin = at;
             let mut own = vec![Vec::new(); ranks];
-            for rank in 0..ranks {
+            for (rank, own) in compute.iter_mut().enumerate() {
                 cluster.ranks[rank].compute(begin..begin + 10 * US);
-                compute[rank].push((begin, begin + 10 * US));
+                own.push((begin, begin + 10 * US));
             }
             for _ in 0..dice.of(1, 5) {
                 let slot = at + 20 * US;

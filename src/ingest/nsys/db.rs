@@ -416,7 +416,7 @@ impl Db {
         let mut run = || -> std::result::Result<u64, Stop> {
             let columns = {
                 let statement = self.connection.prepare_cached(query.sql)?;
-                statement.column_names().into_iter().map(quoted).collect::<Vec<_>>()
+                statement.column_names().map(quoted).collect::<Vec<_>>()
             };
             let mut gather = self.connection.prepare_cached(&format!(
                 "SELECT {}({}) FROM ({}\nWHERE rowid BETWEEN ?1 AND ?2)",
@@ -565,7 +565,7 @@ struct Schema {
 }
 
 fn text_columns(statement: &Statement<'_>) -> Vec<usize> {
-    let names = statement.column_names().into_iter().enumerate();
+    let names = statement.column_names().enumerate();
     names.filter(|(_, name)| TEXT_COLUMNS.contains(name)).map(|(at, _)| at).collect()
 }
 

@@ -17,6 +17,7 @@ pub const LATER: &[(&str, &str)] = &[
     ("NVTX_EVENTS", "binaryData"),
     ("TARGET_INFO_GPU", "id"),
     ("TARGET_INFO_GPU", "uuid"),
+    ("TARGET_INFO_GPU", "clockRate"),
 ];
 /// Columns that only the oldest versions have.
 pub const OLDEST: &[(&str, &str)] = &[("TARGET_INFO_GPU", "deviceId")];

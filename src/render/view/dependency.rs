@@ -22,7 +22,7 @@ fn note(report: &Report) -> Option<String> {
             "There is no replay of this run: {reason}. Findings are ordered by the exposed time of their part."
         ));
     }
-    let share = |share: Option<f64>| share.map(|share| units::percent(share));
+    let share = |share: Option<f64>| share.map(units::percent);
     let (error, violated) = (share(replay.worst_error)?, share(replay.violated)?);
     let lag = share(replay.lag_share)?;
     let more = match report.settings.what_if {
@@ -56,7 +56,7 @@ fn paths(report: &Report, scale: TimeScale) -> Option<Table> {
         part("host", |p| p.host_ns, "the host's calls and what lies between them", 0),
         part("sync", |p| p.sync_ns, "returning from synchronisations and full queues", 4),
         part("lag", |p| p.lag_ns, "operations that start later than anything explains", 2),
-        Column::text("by rank", list.iter().map(|path| by_rank(path))).rank(1),
+        Column::text("by rank", list.iter().map(by_rank)).rank(1),
     ];
     Some(Table::new("Critical path of each step: what held it up, over ranks", columns))
 }

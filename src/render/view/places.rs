@@ -111,7 +111,7 @@ fn figure(places: &[Place], by: By, scale: TimeScale) -> Option<Figure> {
             rows: shown.iter().map(row).collect(),
             thickness: Thickness::Bar,
             reference: None,
-            legend: used.iter().map(|(ink, name, _)| LegendEntry::colour(*ink, *name)).collect(),
+            legend: used.iter().map(|(ink, name, _)| LegendEntry::colour(*ink, name)).collect(),
             size: Size::Page,
         }),
     })

@@ -1,6 +1,7 @@
 //! Captures that are not tidy: copies between GPUs, kernels of other libraries or without a name, times that cannot be.
 //! Times are ns; stream 7 computes and stream 20 communicates.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use nsysnccl::render::{self, Format, Style};
@@ -251,7 +252,8 @@ fn lost_times_and_impossible_ends_are_left_out_or_cut_and_counted_by_table() {
         r.kernel(GEMM, stream(7), 101_500..101_600, MAIN.at(100_120));
         r.kernel(GEMM, stream(7), 0..0, MAIN.at(100_130));
         r.kernel(GEMM, stream(7), 102_000..102_400, MAIN.at(100_210));
-        copy(r, 1, None, stream(9), 102_100..102_050, 100_220);
+        let ends_before_it_starts = Range { start: 102_100, end: 102_050 };
+        copy(r, 1, None, stream(9), ends_before_it_starts, 100_220);
     });
     let steps = &only_rank(&report).steps;
     assert_numbers(&steps[0], &[("step_ns", 1000), ("compute_ns", 600), ("idle_ns", 400)]);
