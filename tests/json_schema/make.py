@@ -191,7 +191,10 @@ class Schema:
             return self.of(inner[2], file)
         if inner and inner[1] in ("BTreeMap", "Map"):
             return {"type": "object", "additionalProperties": self.of(split(inner[2])[1], file)}
-        return self.reference(self.find(last if not inner else inner[1], file))
+        if inner:
+            # A type of ours for one type of values: written out where it is used.
+            return self.define(self.find(inner[1], file), inner[2])
+        return self.reference(self.find(last, file))
 
     def reference(self, item):
         key = (item.file, item.name)
@@ -204,7 +207,7 @@ class Schema:
             self.definitions[name] = self.define(item)
         return {"$ref": f"#/$defs/{self.names[key]}"}
 
-    def define(self, item):
+    def define(self, item, values=None):
         about = {"description": words(item.docs)} if item.docs else {}
         if item.kind == "tuple":
             return {**about, **self.of(re.sub(r"^pub ", "", item.body[0].rstrip(",")), item.file)}
@@ -228,6 +231,7 @@ class Schema:
                 required += inner["required"]
                 continue
             name = serde(attributes, "rename") or name
+            kind = re.sub(r"\bT\b", values, kind) if values else kind
             one = self.of(kind, item.file)
             if docs:
                 one = {"description": words(docs), **one}

@@ -37,6 +37,9 @@ pub(in crate::render) fn findings(findings: &[Finding]) -> Vec<Note> {
 /// What the headline or a finding says already.
 const SAID: [Id; 2] = [Id::FirstStepLeftOut, Id::CapturedApart];
 
+/// What decides which steps there are, or none: it is printed before other warnings, since every number rests on it.
+const FIRST: [Id; 3] = [Id::StepsOfAnotherProcess, Id::StepsUncovered, Id::StepsArePeriods];
+
 /// Warnings; the same one about several reports is one note, and of many of one kind the first few are printed.
 pub(in crate::render) fn warnings(warnings: &[Warning]) -> Vec<Note> {
     let mut kinds: Vec<(&Warning, Vec<&str>)> = Vec::new();
@@ -49,6 +52,7 @@ pub(in crate::render) fn warnings(warnings: &[Warning]) -> Vec<Note> {
             None => kinds.push((warning, warning.report.as_deref().into_iter().collect())),
         }
     }
+    kinds.sort_by_key(|(warning, _)| !FIRST.contains(&warning.code));
     let mut of_code: BTreeMap<Id, usize> = BTreeMap::new();
     let mut notes = Vec::new();
     for (warning, reports) in &kinds {
