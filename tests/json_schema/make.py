@@ -131,6 +131,14 @@ def metrics():
     return found
 
 
+def catalogue():
+    """The names of findings and warnings, in the order of the table."""
+    text = (SRC / "catalogue/table.rs").read_text()
+    found = re.findall(r'^    \w+ "([a-z0-9-]+)" \[', text[text.index("\ncatalogue! {") :], re.M)
+    assert len(found) > 50 and len(found) == len(set(found)), "the table of findings is not understood"
+    return found
+
+
 class Schema:
     """One document's schema while it is made."""
 
@@ -167,8 +175,10 @@ class Schema:
             return {"type": "number"}
         if last == "bool":
             return {"type": "boolean"}
-        if last == "Value":
+        if last in ("Value", "Fact"):
             return {}
+        if last == "Id":
+            return {"type": "string", "enum": catalogue()}
         if last == "Span":
             return {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}
         if last in ("Values", "Summary", "MetricDeltas"):
