@@ -1,7 +1,7 @@
 //! Which ranks are of one communicator, where nothing but the stream says so: those that leave its operations together.
 //!
 //! Ranks are of one communicator unless something other than lateness says no. Three things do: clocks that other operations
-//! have placed ([`Placed`]), departures that follow each group's own last arrival, and groups that each leave as one but
+//! have placed (`Placed`), departures that follow each group's own last arrival, and groups that each leave as one but
 //! not with each other. How far apart departures may be comes from their scatter over many calls, never from one call's
 //! duration: the rank that is late has the shortest.
 //!

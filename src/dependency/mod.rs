@@ -2,7 +2,7 @@
 //!
 //! What each host call did ([`deeds`]), which record a wait is for ([`events`]), where queues are full ([`queue`]) and which
 //! ranks met ([`across`]) make a graph ([`build`], [`graph`], numbered by [`layout`], with delays from [`latency`]). It can be
-//! played again ([`replay`]), walked backwards from a step's end ([`path`], [`steps`]), and changed ([`what_if`], [`late`]).
+//! played again (`replay`), walked backwards from a step's end ([`path`], [`steps`]), and changed ([`what_if`], [`late`]).
 
 pub mod across;
 pub mod build;

@@ -25,6 +25,6 @@ pub struct RankKernels {
 pub struct Pair {
     /// Index of the event.
     pub event: usize,
-    /// Index into [`Collected::ops`].
+    /// Index into `Collected::ops`.
     pub record: usize,
 }

@@ -38,7 +38,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// GPU ticks as nanoseconds, at most [`LONGEST`].
+    /// GPU ticks as nanoseconds, at most `LONGEST`.
     pub fn gpu_ns(&self, ticks: i64) -> i64 {
         let ns = (ticks as f64 * 1e6 / self.gpu_khz).round() as i64;
         ns.clamp(-LONGEST, LONGEST)

@@ -18,7 +18,7 @@ const NSYS: &str = "nsys";
 /// Its words for an export with everything that is read; the report follows.
 const WORDS: [&str; 7] =
     ["export", "--type", "sqlite", "--include-blobs", "true", "--include-json", "true"];
-/// [`WORDS`] as a command line.
+/// `WORDS` as a command line.
 pub const COMMAND: &str = "nsys export --type sqlite --include-blobs true --include-json true";
 /// The same where an earlier export is replaced.
 pub const AGAIN: &str =
