@@ -1,5 +1,6 @@
 //! Arguments in, one error with its hint out.
 
+use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -7,6 +8,7 @@ use nsysnccl::cli::output::note;
 use nsysnccl::cli::{self, Cli};
 
 fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(said));
     match cli::run(&Cli::parse()) {
         Ok(outcome) => ExitCode::from(outcome.exit_code()),
         Err(error) => {
@@ -17,4 +19,11 @@ fn main() -> ExitCode {
             ExitCode::from(error.exit_code())
         }
     }
+}
+
+/// What a mistake in the program says. Without a backtrace: where memory has run out, asking for one
+/// (`RUST_BACKTRACE`) makes the standard library wait for itself.
+fn said(panic: &PanicHookInfo<'_>) {
+    note(&format!("error: a mistake in nsysnccl: {panic}"));
+    note("  try: report it, with the command and `nsysnccl doctor` of the files");
 }

@@ -238,7 +238,7 @@ mod signals {
         ONCE.call_once(|| {
             let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
             let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
-            std::thread::spawn(move || {
+            let _ = std::thread::Builder::new().spawn(move || {
                 if let Some(signal) = signals.forever().next() {
                     let names = super::temporary();
                     names.iter().for_each(|name| drop(std::fs::remove_file(name)));

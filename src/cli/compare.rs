@@ -128,7 +128,7 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         return Err(Error::usage("no variant was named")
             .with_hint("name reports: nsysnccl compare before='a_*.sqlite' after='b_*.sqlite'"));
     }
-    let unusable = args.steps.in_pool(|| resolve(&mut groups, args))?;
+    let unusable = resolve(&mut groups, args)?;
     let files = groups.iter().flat_map(|group| &group.captures);
     args.output.spare(files.flat_map(Files::all).chain(&manifest_path))?;
     let told = args.baseline.clone().or(manifest.baseline);
@@ -143,28 +143,23 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         exclude_outliers: args.steps.exclude_outliers,
         gate_percent: args.gate,
     };
-    let (comparison, unusable) = args.steps.in_pool(|| {
-        let Read { variants, unusable } = read(&groups, unusable, args)?;
-        groups.retain(|group| variants.iter().any(|variant| variant.name == group.name));
-        // The first is the baseline anyway, and needs no explanation.
-        if let (None, Some(plain)) =
-            (&settings.baseline, group::plain(&groups).filter(|&name| name != groups[0].name))
-        {
-            (settings.baseline, settings.baseline_source) =
-                (Some(plain.to_owned()), BaselineSource::Plain);
-        }
-        variants
-            .iter()
-            .flat_map(|variant| &variant.captures)
-            .for_each(|capture| tell_inputs(&args.output, capture));
-        let mut comparison = compare(&variants, &settings)?;
-        comparison.warnings.extend(
-            unusable
-                .iter()
-                .map(|error| Warning::new(Id::UnusableInput, format!("Left out: {error}."))),
-        );
-        Ok((comparison, unusable))
-    })?;
+    let Read { variants, unusable } = read(&groups, unusable, args)?;
+    groups.retain(|group| variants.iter().any(|variant| variant.name == group.name));
+    // The first is the baseline anyway, and needs no explanation.
+    if let (None, Some(plain)) =
+        (&settings.baseline, group::plain(&groups).filter(|&name| name != groups[0].name))
+    {
+        (settings.baseline, settings.baseline_source) =
+            (Some(plain.to_owned()), BaselineSource::Plain);
+    }
+    variants
+        .iter()
+        .flat_map(|variant| &variant.captures)
+        .for_each(|capture| tell_inputs(&args.output, capture));
+    let mut comparison = compare(&variants, &settings)?;
+    comparison.warnings.extend(
+        unusable.iter().map(|error| Warning::new(Id::UnusableInput, format!("Left out: {error}."))),
+    );
     args.output.name_left_out(&unusable);
     args.output.emit(&comparison)?;
     Ok(match &comparison.gate {

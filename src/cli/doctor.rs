@@ -7,7 +7,7 @@ use clap::Args;
 use super::output::OutputArgs;
 use super::progress::Progress;
 use super::{Outcome, inputs};
-use crate::{Error, Result, doctor};
+use crate::{Result, doctor};
 
 const ABOUT: &str =
     "Looks into exports of nsys, NCCL Inspector logs, NCCL logs and topologies, in any mixture, and says what each holds, which \
@@ -44,13 +44,8 @@ pub fn run(args: &DoctorArgs) -> Result<Outcome> {
     args.output.files()?;
     let paths = inputs::expand(&args.paths)?;
     let files = doctor::list(&paths);
-    let threads = args.threads.map_or(0, usize::from);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|e| {
-        Error::usage(format!("--threads {threads}: threads cannot be started: {e}"))
-    })?;
     let progress = Progress::new(files.len() as u64, "looking into files", args.output.quiet);
-    let examined = pool.install(|| doctor::examine(&files, || progress.tick()))?;
+    let examined = doctor::examine(&files, || progress.tick())?;
     drop(progress);
     // What an earlier call left in one of the folders may be written again.
     let left =

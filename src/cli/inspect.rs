@@ -81,15 +81,9 @@ pub fn run(args: &InspectArgs) -> Result<Outcome> {
     {
         return Err(Error::usage("--until is not after --since"));
     }
-    let threads = args.threads.map_or(0, usize::from);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|e| {
-        Error::usage(format!("--threads {threads}: threads cannot be started: {e}"))
-    })?;
-    let Job { mut inspection, files, mut unusable } =
-        pool.install(|| job(&args.paths, &filter, args))?;
+    let Job { mut inspection, files, mut unusable } = job(&args.paths, &filter, args)?;
     if !args.against.is_empty() {
-        let there = pool.install(|| job(&args.against, &filter, args))?;
+        let there = job(&args.against, &filter, args)?;
         inspection.against = Some(inspect::compare(&inspection, &there.inspection));
         unusable.extend(there.unusable);
     }

@@ -12,7 +12,7 @@ pub mod trace;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::Result;
+use crate::{Error, Result};
 
 const EXIT_STATUS: &str = "Exit status:
   0  done
@@ -87,18 +87,22 @@ impl Outcome {
 }
 
 /// Runs what was typed.
+///
+/// # Errors
+/// Whatever the command fails with, or threads that cannot be started.
 pub fn run(cli: &Cli) -> Result<Outcome> {
     match &cli.command {
-        Command::Report(args) => return report::run(args),
-        Command::Compare(args) => return compare::run(args),
-        Command::Trace(args) => return trace::run(args),
-        Command::Inspect(args) => return inspect::run(args),
-        Command::Npkit(args) => return npkit::run(args),
-        Command::Doctor(args) => return doctor::run(args),
+        Command::Report(args) => in_pool(args.steps.threads, || report::run(args)),
+        Command::Compare(args) => in_pool(args.steps.threads, || compare::run(args)),
+        Command::Trace(args) => in_pool(args.steps.threads, || trace::run(args)),
+        Command::Inspect(args) => in_pool(args.threads, || inspect::run(args)),
+        Command::Npkit(args) => in_pool(args.threads, || npkit::run(args)),
+        Command::Doctor(args) => in_pool(args.threads, || doctor::run(args)),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "nsysnccl", &mut text);
             output::to_stdout(|out| out.write_all(&text))?;
+            Ok(Outcome::Done)
         }
         Command::Man { command } => {
             let mut text = Vec::new();
@@ -108,9 +112,22 @@ pub fn run(cli: &Cli) -> Result<Outcome> {
                 command.as_ref().and_then(|name| all.find_subcommand(name)).unwrap_or(&all).clone();
             clap_mangen::Man::new(page)
                 .render(&mut text)
-                .map_err(|e| crate::Error::usage(format!("the man page could not be made: {e}")))?;
+                .map_err(|e| Error::usage(format!("the man page could not be made: {e}")))?;
             output::to_stdout(|out| out.write_all(&text))?;
+            Ok(Outcome::Done)
         }
     }
-    Ok(Outcome::Done)
+}
+
+/// Runs a command with the asked-for number of threads: all of it, so that nothing starts others.
+fn in_pool(
+    threads: Option<u16>,
+    command: impl FnOnce() -> Result<Outcome> + Send,
+) -> Result<Outcome> {
+    let threads = threads.map_or(0, usize::from);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|e| {
+        let asked = if threads == 0 { "worker".into() } else { format!("--threads {threads}:") };
+        Error::usage(format!("{asked} threads cannot be started: {e}"))
+    })?;
+    pool.install(command)
 }

@@ -6,10 +6,10 @@ use clap::Args;
 
 use super::output::OutputArgs;
 use super::{Outcome, inputs};
+use crate::Result;
 use crate::npkit::ids::{Ids, Library};
 use crate::npkit::read::Table;
 use crate::npkit::{self, view};
-use crate::{Error, Result};
 
 const ABOUT: &str = "Reads the dumps that NPKit leaves in NPKIT_DUMP_DIR and says for each collective, rank and channel where the time goes: \
 parts of a ring or tree, sends and receives, waiting, the network's proxies. `report --npkit` puts the same into the kernels of a report.
@@ -55,12 +55,7 @@ pub fn run(args: &NpkitArgs) -> Result<Outcome> {
         (None, Some(library)) => Table::Given(Ids::of(library)),
         (None, None) => Table::Fitting(&Library::ALL),
     };
-    let threads = args.threads.map_or(0, usize::from);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|e| {
-        Error::usage(format!("--threads {threads}: threads cannot be started: {e}"))
-    })?;
-    let dump = pool.install(|| npkit::read(&paths, table))?;
+    let dump = npkit::read(&paths, table)?;
     let inputs = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
     args.output.emit(&view::view(&dump, inputs))?;
     Ok(Outcome::Done)

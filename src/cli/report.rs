@@ -164,18 +164,6 @@ impl StepArgs {
             ..Options::default()
         }
     }
-
-    /// Runs `work` with the asked-for number of threads.
-    ///
-    /// # Errors
-    /// Whatever `work` fails with, or threads that cannot be started.
-    pub fn in_pool<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        let threads = self.threads.map_or(0, usize::from);
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|e| {
-            Error::usage(format!("--threads {threads}: threads cannot be started: {e}"))
-        })?;
-        pool.install(work)
-    }
 }
 
 /// Arguments of `report`.
@@ -254,8 +242,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     // Of a folder of reports only what is found is read.
     args.output
         .spare(named.all().filter(|path| !(path.is_dir() && named.reports.contains(path))))?;
-    let found =
-        args.steps.in_pool(|| inputs::one_run(named, args.steps.keep_going, &args.output))?;
+    let found = inputs::one_run(named, args.steps.keep_going, &args.output)?;
     args.output.spare(found.files.all())?;
     let OneRun { files, beside, unusable } = found;
     let Files { reports: paths, inspector, nccl_logs, topology } = files;
@@ -279,11 +266,10 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         by: args.by.map(ByArg::by),
         ..args.steps.options()
     };
-    let mut run = args.steps.in_pool(|| {
-        let progress = Progress::new(paths.len() as u64, "reading reports", args.output.quiet);
-        Run::read(&paths, &options, || progress.tick())
-            .map_err(|error| proposing_compare(error, &paths))
-    })?;
+    let progress = Progress::new(paths.len() as u64, "reading reports", args.output.quiet);
+    let run = Run::read(&paths, &options, || progress.tick());
+    let mut run = run.map_err(|error| proposing_compare(error, &paths))?;
+    drop(progress);
     run.unusable.splice(0..0, unusable);
     let report = reporting::of(&run);
     tell_inputs(&args.output, &report);

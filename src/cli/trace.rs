@@ -101,8 +101,7 @@ pub fn run(args: &TraceArgs) -> Result<Outcome> {
     };
     // Of a folder of reports only what is found is read.
     output.spare(named.all().filter(|path| !(path.is_dir() && named.reports.contains(path))))?;
-    let OneRun { files, unusable, .. } =
-        args.steps.in_pool(|| inputs::one_run(named, args.steps.keep_going, &output))?;
+    let OneRun { files, unusable, .. } = inputs::one_run(named, args.steps.keep_going, &output)?;
     output.spare(files.all())?;
     let options = Options {
         nccl_logs: files.nccl_logs,
@@ -111,11 +110,9 @@ pub fn run(args: &TraceArgs) -> Result<Outcome> {
         pieces: !args.no_replay,
         ..args.steps.options()
     };
-    let mut run = args.steps.in_pool(|| {
-        let count = files.reports.len() as u64;
-        let progress = Progress::new(count, "reading reports", args.quiet);
-        Run::read(&files.reports, &options, || progress.tick())
-    })?;
+    let progress = Progress::new(files.reports.len() as u64, "reading reports", args.quiet);
+    let mut run = Run::read(&files.reports, &options, || progress.tick())?;
+    drop(progress);
     run.unusable.splice(0..0, unusable);
     output.name_left_out(&run.unusable);
     for warning in run.warnings.iter().filter(|_| args.verbose) {

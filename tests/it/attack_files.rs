@@ -482,7 +482,8 @@ fn a_limit_of_memory_leaves_nothing_behind() {
             env!("CARGO_BIN_EXE_nsysnccl")
         );
         let mut shell = Command::new("sh");
-        shell.args(["-c", &script]).current_dir(folder.path());
+        // A backtrace needs memory, too.
+        shell.args(["-c", &script]).env("RUST_BACKTRACE", "1").current_dir(folder.path());
         run(shell)
     };
     for kib in [1_000, 2_000, 4_000, 8_000, 16_000, 32_000] {
