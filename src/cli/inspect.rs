@@ -8,7 +8,7 @@ use super::output::OutputArgs;
 use super::progress::Progress;
 use super::{Outcome, inputs};
 use crate::ingest::inspector;
-use crate::inspect::{self, Filter, Inspection, Tally};
+use crate::inspect::{self, Filter, Inspected, Tally};
 use crate::model::CommOp;
 use crate::{Error, Result, units};
 
@@ -81,15 +81,15 @@ pub fn run(args: &InspectArgs) -> Result<Outcome> {
     {
         return Err(Error::usage("--until is not after --since"));
     }
-    let Job { mut inspection, files, mut unusable } = job(&args.paths, &filter, args)?;
+    let Job { mut inspected, files, mut unusable } = job(&args.paths, &filter, args)?;
     if !args.against.is_empty() {
         let there = job(&args.against, &filter, args)?;
-        inspection.against = Some(inspect::compare(&inspection, &there.inspection));
+        inspected.view.against = Some(inspect::compare(&inspected.view, &there.inspected.view));
         unusable.extend(there.unusable);
     }
-    write_parquet(args, &files, &filter, &inspection)?;
+    write_parquet(args, &files, &filter, &inspected)?;
     args.output.name_left_out(&unusable);
-    args.output.emit(&inspection)?;
+    args.output.emit(&inspected)?;
     Ok(if unusable.is_empty() { Outcome::Done } else { Outcome::Incomplete })
 }
 
@@ -98,22 +98,22 @@ fn write_parquet(
     args: &InspectArgs,
     files: &[PathBuf],
     filter: &Filter,
-    inspection: &Inspection,
+    inspected: &Inspected,
 ) -> Result<()> {
     let Some(folder) = &args.parquet else { return Ok(()) };
-    let rows = inspect::parquet::write(files, filter, &inspection.left_out, folder)?;
+    let rows = inspect::parquet::write(files, filter, &inspected.left_out, folder)?;
     args.output.tell(|| format!("wrote {} records to {}", units::count(rows), folder.display()));
     Ok(())
 }
 
 #[cfg(not(feature = "parquet"))]
-fn write_parquet(_: &InspectArgs, _: &[PathBuf], _: &Filter, _: &Inspection) -> Result<()> {
+fn write_parquet(_: &InspectArgs, _: &[PathBuf], _: &Filter, _: &Inspected) -> Result<()> {
     Ok(())
 }
 
 /// What the logs of one job say.
 struct Job {
-    inspection: Inspection,
+    inspected: Inspected,
     /// The files behind it.
     files: Vec<PathBuf>,
     /// Files that could not be read.
@@ -148,13 +148,13 @@ fn job(paths: &[PathBuf], filter: &Filter, args: &InspectArgs) -> Result<Job> {
         return Err(Error::inputs(format!("no Inspector record in {} file{}{why}", files.len(), if files.len() == 1 { "" } else { "s" }))
             .with_hint("name the logs that NCCL_PROFILER_PLUGIN with NCCL_INSPECTOR_ENABLE=1 wrote; they are empty unless NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS is set"));
     }
-    let inspection = inspect::inspect(logs, filter);
-    if inspection.operations == 0 && inspection.filtered_operations > 0 {
+    let inspected = inspect::inspect(logs, filter);
+    if inspected.view.operations == 0 && inspected.view.filtered_operations > 0 {
         return Err(Error::usage(format!(
             "the filters leave none of {} records",
-            inspection.filtered_operations
+            inspected.view.filtered_operations
         ))
         .with_hint("relax --since, --until, --comm or --op"));
     }
-    Ok(Job { inspection, files: usable, unusable })
+    Ok(Job { inspected, files: usable, unusable })
 }

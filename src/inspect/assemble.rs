@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::filter::Filter;
+use super::inspected::{BandwidthCounts, Inspected};
 use super::operations::{Operation, Operations, SeriesKey};
 use super::repeats::{self, Repeats};
 use super::stopped::{self, ByOp, Reached};
@@ -62,7 +63,7 @@ struct OpTally {
 }
 
 /// Puts together what was kept of each file; `logs` are in the order of their paths.
-pub fn inspect(logs: Vec<(LogFile, Tally)>, filter: &Filter) -> Inspection {
+pub fn inspect(logs: Vec<(LogFile, Tally)>, filter: &Filter) -> Inspected {
     let mut logs = logs;
     let mask = logs.iter().map(|(_, t)| t.sample.mask).max().unwrap_or(0);
     for (_, tally) in &mut logs {
@@ -97,14 +98,15 @@ pub fn inspect(logs: Vec<(LogFile, Tally)>, filter: &Filter) -> Inspection {
     };
     let waits = waits::compare(&seen, size_of, process_of);
     let (all, mut by_comm) = timeline::timelines(&seen, size_of);
-    let mut communicators: Vec<Communicator> = comms
+    let mut finished: Vec<(Communicator, Vec<BandwidthCounts>)> = comms
         .iter()
         .map(|(id, comm)| comm.finish(id, &seen, &waits, by_comm.remove(*id).unwrap_or_default()))
         .collect();
     let by_time = |a: f64, b: f64| b.total_cmp(&a);
-    communicators.sort_by(|a, b| {
+    finished.sort_by(|(a, _), (b, _)| {
         by_time(a.total_time_us, b.total_time_us).then_with(|| a.comm_id.cmp(&b.comm_id))
     });
+    let (communicators, bandwidths): (Vec<_>, Vec<_>) = finished.into_iter().unzip();
     let processes = memberships
         .iter()
         .enumerate()
@@ -130,24 +132,25 @@ pub fn inspect(logs: Vec<(LogFile, Tally)>, filter: &Filter) -> Inspection {
         communicators,
         processes,
         timeline: all,
-        prometheus: logs.iter().flat_map(|(log, _)| log.prometheus.clone()).collect(),
+        prometheus: Vec::new(),
         against: None,
         findings: Vec::new(),
         warnings: Vec::new(),
         files: Vec::new(),
-        left_out: repeats.left_out.clone(),
-        seen: Operations::default(),
     };
     warnings.extend(shape_warnings(&comms));
     warnings.extend(comms.iter().flat_map(|(id, comm)| comm.stopped(id)));
     drop(waits);
-    inspection.seen = seen;
+    let left_out = repeats.left_out.clone();
+    for (log, _) in &mut logs {
+        inspection.prometheus.append(&mut log.prometheus);
+    }
     inspection.files = logs.into_iter().map(|(log, _)| log).collect();
-    warnings.extend(findings::view_warnings(&inspection));
+    warnings.extend(findings::view_warnings(&inspection, &seen));
     warnings.sort();
     inspection.findings = findings::findings(&inspection);
     inspection.warnings = warnings;
-    inspection
+    Inspected { view: inspection, left_out, seen, bandwidths }
 }
 
 /// Origins of all files whose records count, with their place.
@@ -288,9 +291,9 @@ impl Comm<'_> {
         seen: &Operations,
         waits: &AllWaits<'_>,
         timeline: Timeline,
-    ) -> Communicator {
+    ) -> (Communicator, Vec<BandwidthCounts>) {
         let (n_ranks, nnodes) = self.shape();
-        let mut ops: Vec<Op> = Vec::new();
+        let mut ops: Vec<(Op, BandwidthCounts)> = Vec::new();
         for (&(p2p, op), tally) in &self.ops {
             let series = seen
                 .series()
@@ -298,14 +301,16 @@ impl Comm<'_> {
                 .ok();
             for (size, group) in tally.sizes.groups() {
                 let compared = series.and_then(|s| waits.groups.get(&(s, size)));
-                ops.push(finish_op(op, n_ranks, size, group, compared, &tally.ranks));
+                let finished = finish_op(op, n_ranks, size, group, compared, &tally.ranks);
+                ops.push((finished, group.busbw.sorted()));
             }
         }
-        ops.sort_by(|a, b| {
+        ops.sort_by(|(a, _), (b, _)| {
             b.total_time_us
                 .total_cmp(&a.total_time_us)
                 .then_with(|| (&a.op, a.bytes).cmp(&(&b.op, b.bytes)))
         });
+        let (ops, bandwidths): (Vec<_>, Vec<_>) = ops.into_iter().unzip();
         let hosts: BTreeSet<&str> = self.members.values().map(|m| m.process.0).collect();
         let ranks: Vec<CommRank> = self
             .members
@@ -319,7 +324,7 @@ impl Comm<'_> {
                 waits: waits.ranks.get(&(id, rank)).map(WaitTally::finish).unwrap_or_default(),
             })
             .collect();
-        Communicator {
+        let communicator = Communicator {
             comm_id: id.to_owned(),
             name: self.name.map(str::to_owned),
             n_ranks,
@@ -341,7 +346,8 @@ impl Comm<'_> {
             ranks,
             ops,
             timeline,
-        }
+        };
+        (communicator, bandwidths)
     }
 }
 
@@ -408,7 +414,6 @@ fn finish_op(
         transfer_busbw_gbs: compared.and_then(|c| band(&c.transfer_busbw)),
         wait_us: compared.and_then(|c| tail(&c.waits)),
         ranks: ranks.iter().filter_map(of_rank).collect(),
-        busbw_counts: group.busbw.sorted(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::inspected::Inspected;
 use super::operations::Operation;
 use super::view::{Communicator, Inspection, Op, Waits};
 use crate::model::CommOp;
@@ -55,6 +56,8 @@ pub struct Series<'a> {
     pub comm: &'a Communicator,
     /// Operation and size.
     pub op: &'a Op,
+    /// Its bandwidths with their counts.
+    pub counts: &'a [(f64, u64)],
     /// Sequence number and bus bandwidth (decimal GB/s): of the shortest time where all ranks logged it, else of each rank.
     pub points: Vec<(f64, f64)>,
 }
@@ -99,11 +102,13 @@ impl Inspection {
         list.sort_by(|a, b| b.1.total_time_us.total_cmp(&a.1.total_time_us));
         list
     }
+}
 
+impl Inspected {
     /// The operations that were kept one by one.
     pub fn operation_rows(&self) -> impl Iterator<Item = OperationRow<'_>> {
         let comms: BTreeMap<&str, &Communicator> =
-            self.communicators.iter().map(|c| (c.comm_id.as_str(), c)).collect();
+            self.view.communicators.iter().map(|c| (c.comm_id.as_str(), c)).collect();
         self.seen.iter().map(move |operation| {
             let comm = comms.get(operation.key.comm_id.as_str()).copied();
             row(comm, &operation)
@@ -113,13 +118,14 @@ impl Inspection {
     /// The bandwidth over the run of the `most` operations and sizes with most time, of at most `points` points each.
     pub fn series(&self, most: usize, points: usize) -> Vec<Series<'_>> {
         let has_bandwidth = |op: &Op| op.busbw_gbs.is_some_and(|band| band.p95 > 0.0);
-        let mut list: Vec<Series<'_>> = self
-            .costliest()
-            .into_iter()
-            .filter(|(_, op)| has_bandwidth(op))
-            .take(most)
-            .map(|(comm, op)| Series { comm, op, points: Vec::new() })
+        let all = self.view.communicators.iter().zip(&self.bandwidths);
+        let mut list: Vec<Series<'_>> = all
+            .flat_map(|(comm, counts)| comm.ops.iter().zip(counts).map(move |op| (comm, op)))
+            .filter(|(_, (op, _))| has_bandwidth(op))
+            .map(|(comm, (op, counts))| Series { comm, op, counts, points: Vec::new() })
             .collect();
+        list.sort_by(|a, b| b.op.total_time_us.total_cmp(&a.op.total_time_us));
+        list.truncate(most);
         let exact = list.iter().enumerate().filter(|(_, series)| series.op.bytes_range.is_none());
         let places: BTreeMap<(&str, &str, Option<u64>), usize> = exact
             .map(|(at, s)| ((s.comm.comm_id.as_str(), s.op.op.as_str(), s.op.bytes), at))

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::filter::format_time;
+use super::operations::Operations;
 use super::tally::Tally;
 use super::view::{Bin, Communicator, Inspection, Op, Waits};
 use crate::catalogue::{Finding, Id, Severity};
@@ -108,7 +109,7 @@ fn distinct<'a>(ids: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Warnings that rest on the finished numbers.
-pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
+pub fn view_warnings(view: &Inspection, seen: &Operations) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let ops = || view.communicators.iter().flat_map(|c| &c.ops);
     let sum = |f: &dyn Fn(&Op) -> u64| ops().map(f).sum::<u64>();
@@ -162,12 +163,12 @@ pub fn view_warnings(view: &Inspection) -> Vec<Warning> {
             .with_hint("Use --since and --until to look at a stretch of the run in full."),
         );
     }
-    if view.seen.repeated > 0 {
+    if seen.repeated > 0 {
         warnings.push(Warning::new(
             Id::RepeatedRecords,
             format!(
                 "{} records repeat a sequence number of their rank; the earlier one is compared, all are in the distributions.",
-                view.seen.repeated
+                seen.repeated
             ),
         ));
     }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! file -> Tally (distributions, bounded sample) \
-//! file -> Tally                                  -> repeats -> assemble: operations, waits, timelines -> Inspection -> findings
+//! file -> Tally                                  -> repeats -> assemble: operations, waits, timelines -> Inspected -> findings
 //! ```
 //! A [`Tally`] is filled while its file streams by, so memory depends on what ran and not on how long the logs are.
 
@@ -13,6 +13,7 @@ mod counts;
 mod derived;
 mod filter;
 mod findings;
+mod inspected;
 mod operations;
 #[cfg(feature = "parquet")]
 pub mod parquet;
@@ -28,6 +29,7 @@ pub use against::compare;
 pub use assemble::inspect;
 pub use derived::{OperationRow, Series};
 pub use filter::{Filter, format_time, parse_time};
+pub use inspected::{BandwidthCounts, Inspected};
 pub use operations::{Operation, Operations, SeriesKey};
 pub use tally::{Seen, Tally};
 pub use view::*;

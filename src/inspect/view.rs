@@ -1,10 +1,9 @@
 //! The view model of `inspect`: every number final, none formatted. `--format json` prints it as it stands.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::operations::Operations;
 use super::settings::Settings;
 use crate::catalogue::Finding;
 use crate::model::record::{LogFile, PrometheusRow};
@@ -52,12 +51,6 @@ pub struct Inspection {
     pub findings: Vec<Finding>,
     /// What the reader has to know about the numbers.
     pub warnings: Vec<Warning>,
-    /// Origins (file, index in it) whose records stand in another file too; not in JSON.
-    #[serde(skip)]
-    pub left_out: BTreeSet<(usize, usize)>,
-    /// One entry for each operation and rank behind `compared_one_in`, for CSV and pictures; not in JSON.
-    #[serde(skip)]
-    pub seen: Operations,
 }
 
 /// One communicator.
@@ -175,9 +168,6 @@ pub struct Op {
     pub wait_us: Option<Tail>,
     /// Each rank by itself.
     pub ranks: Vec<OpRank>,
-    /// Values of the bus bandwidth with their counts, for pictures; not in JSON.
-    #[serde(skip)]
-    pub busbw_counts: Vec<(f64, u64)>,
 }
 
 /// Operations of one kind and size on one rank.

@@ -190,8 +190,8 @@ pub struct LogFile {
     pub unknown_operations: BTreeMap<String, u64>,
     /// Why reading ended before the end of the file, if it did; what stands before counts.
     pub torn: Option<String>,
-    /// What its Prometheus samples say.
-    #[serde(skip)]
+    /// What its Prometheus samples say, where no other field of a document has them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prometheus: Vec<PrometheusRow>,
 }
 

@@ -1,7 +1,7 @@
 //! Finished numbers on their way to a person or a program. Nothing is computed here.
 //!
 //! ```text
-//! Report, Comparison, Inspection, Examination: Page --document--> Document -> terminal, markdown, html
+//! Report, Comparison, Inspected, Examination: Page --document--> Document -> terminal, markdown, html
 //!                                                  |--csv-------> rows
 //!                                                  '--itself----> json
 //! ```

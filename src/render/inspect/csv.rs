@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use crate::inspect::{Against, Inspection, OperationRow};
+use crate::inspect::{Against, Inspected, OperationRow};
 use crate::render::csv::{field, flag, real, record, whole};
 
 const HEAD: [&str; 19] = [
@@ -49,12 +49,12 @@ const AGAINST: [&str; 17] = [
 ];
 
 /// Writes an inspection.
-pub(super) fn write(view: &Inspection, out: &mut dyn Write) -> io::Result<()> {
-    if let Some(against) = &view.against {
+pub(super) fn write(inspected: &Inspected, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(against) = &inspected.view.against {
         return pairs(against, out);
     }
     record(out, HEAD.map(Cow::Borrowed))?;
-    view.operation_rows().try_for_each(|row| record(out, fields(&row)))
+    inspected.operation_rows().try_for_each(|row| record(out, fields(&row)))
 }
 
 fn fields<'a>(row: &OperationRow<'a>) -> [Cow<'a, str>; HEAD.len()] {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::tables::run_scale;
 use super::{comm_name, microseconds, op_name};
-use crate::inspect::{self, Box5, Communicator, Inspection, Op};
+use crate::inspect::{self, Box5, Communicator, Inspected, Inspection, Op};
 use crate::render::document::Figure;
 use crate::render::plot::{
     Axis, Ink, LegendEntry, Line, Mark, Paint, Plane, Plot, Row, Rows, SERIES, Scale, Series,
@@ -128,11 +128,12 @@ pub(super) fn first_look(view: &Inspection) -> Option<Figure> {
 }
 
 /// Scatter, histogram and box plots of the operations and sizes with most time, by what they are of.
-pub(super) fn operations(view: &Inspection) -> Vec<(String, Vec<Figure>)> {
-    view.series(PICTURED, POINTS)
+pub(super) fn operations(inspected: &Inspected) -> Vec<(String, Vec<Figure>)> {
+    inspected
+        .series(PICTURED, POINTS)
         .into_iter()
-        .map(|inspect::Series { comm, op, points }| {
-            let figures = [scatter(op, points), Some(histogram(op)), boxes(op)];
+        .map(|inspect::Series { comm, op, counts, points }| {
+            let figures = [scatter(op, points), Some(histogram(op, counts)), boxes(op)];
             (what(comm, op), figures.into_iter().flatten().collect())
         })
         .collect()
@@ -201,7 +202,7 @@ fn scatter(op: &Op, points: Vec<(f64, f64)>) -> Option<Figure> {
     })
 }
 
-fn histogram(op: &Op) -> Figure {
+fn histogram(op: &Op, counts: &[(f64, u64)]) -> Figure {
     let median = op.busbw_gbs.map(|b| b.median);
     Figure {
         caption: format!("How often each bus bandwidth occurs, {} records", units::count(op.count)),
@@ -212,7 +213,7 @@ fn histogram(op: &Op) -> Figure {
         plot: Plot::Plane(Plane::histogram(
             "busbw",
             "GB/s",
-            &op.busbw_counts,
+            counts,
             median.map(|m| (m, format!("median {}", units::bandwidth(m)))),
         )),
     }

@@ -11,12 +11,12 @@ use super::document::{Block, Document, Section};
 use super::view::notes;
 use super::{Page, units};
 use crate::catalogue::Id;
-use crate::inspect::{Communicator, Inspection, Op, Verdict, format_time};
+use crate::inspect::{Communicator, Inspected, Inspection, Op, Verdict, format_time};
 
 /// Sections that belong to the answer.
 const KEY: [&str; 2] = ["Against the other job", "Operations and sizes"];
 
-impl Page for Inspection {
+impl Page for Inspected {
     fn document(&self) -> Document {
         document(self)
     }
@@ -27,7 +27,8 @@ impl Page for Inspection {
 }
 
 /// Everything that the terminal, Markdown and HTML print of an inspection.
-fn document(view: &Inspection) -> Document {
+fn document(inspected: &Inspected) -> Document {
+    let view = &inspected.view;
     let against = view.against.as_ref();
     let sections = [
         (
@@ -51,7 +52,7 @@ fn document(view: &Inspection) -> Document {
             "Where most time goes",
             vec![
                 figures::by_size(view).map(Block::Figure),
-                Some(figures::operations(view)).filter(|f| !f.is_empty()).map(Block::Figures),
+                Some(figures::operations(inspected)).filter(|f| !f.is_empty()).map(Block::Figures),
             ],
         ),
         ("Prometheus mode", vec![tables::prometheus(view).map(Block::Table)]),

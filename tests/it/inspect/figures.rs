@@ -1,8 +1,8 @@
 //! Times, bandwidths, waits, timeline and findings.
 
-use nsysnccl::inspect::{Filter, budget};
+use nsysnccl::inspect::{Filter, Inspected, budget};
 
-use super::log::{Folder, Log, START, inspect_with, only};
+use super::log::{Folder, Log, START, inspect_with, inspected, only};
 
 /// Two ranks, AllReduce of 1 MB (busbw = 1 MB / time on two ranks):
 ///
@@ -123,14 +123,14 @@ fn a_sample_is_the_same_on_all_ranks_and_distributions_rest_on_everything() {
     let folder = Folder::new(&[&zero, &one]);
     let paths = [folder.path().to_owned()];
     let whole = inspect_with(&paths, &Filter::default(), 10_000);
-    let thin = inspect_with(&paths, &Filter::default(), 1000);
+    let Inspected { view: thin, seen, .. } = inspected(&paths, &Filter::default(), 1000);
     assert_eq!((whole.compared_one_in, thin.compared_one_in), (1, 8));
     let (a, b) = (only(&whole), only(&thin));
     assert_eq!((a.count, a.exec_time_us, a.busbw_gbs), (b.count, b.exec_time_us, b.busbw_gbs));
     assert_eq!(a.compared, 5000);
     // Every operation of the sample has both ranks, and about an eighth of all is there.
     assert!((500..=1000).contains(&b.compared), "{}", b.compared);
-    assert_eq!(thin.seen.iter().filter(|o| o.is_complete()).count() as u64, b.compared);
+    assert_eq!(seen.iter().filter(|o| o.is_complete()).count() as u64, b.compared);
     let (a, b) = (a.wait_us.expect("waits"), b.wait_us.expect("waits"));
     assert!((a.p95 - b.p95).abs() <= 5.0, "{a:?} {b:?}");
     assert!(thin.warnings.iter().any(|w| w.code.as_str() == "sampled"));

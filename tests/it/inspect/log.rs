@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use nsysnccl::ingest::inspector;
-use nsysnccl::inspect::{self, Filter, Inspection, Op, Tally};
+use nsysnccl::inspect::{self, Filter, Inspected, Inspection, Op, Tally};
 
 /// The time at which the first record of a test is written, Unix microseconds.
 pub const START: i64 = 1_796_003_000_000_000;
@@ -117,6 +117,11 @@ impl Folder {
 
 /// Everything from paths to the view; each file keeps at most `budget` operations one by one.
 pub fn inspect_with(paths: &[PathBuf], filter: &Filter, budget: usize) -> Inspection {
+    inspected(paths, filter, budget).view
+}
+
+/// The view and the operations behind it.
+pub fn inspected(paths: &[PathBuf], filter: &Filter, budget: usize) -> Inspected {
     let files = inspector::files(paths).expect("logs");
     let logs = inspector::read(&files, || Tally::new(filter.clone(), budget), || ());
     inspect::inspect(logs.into_iter().map(|log| log.expect("readable")).collect(), filter)

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use nsysnccl::inspect::{Filter, Inspection, budget};
+use nsysnccl::inspect::{Filter, Inspected, budget};
 use nsysnccl::render::{self, Format, Style};
 
-use super::log::inspect_with;
+use super::log::inspected;
 
 fn data() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/inspector")
 }
 
-fn view(folder: &str) -> Inspection {
-    inspect_with(&[data().join(folder)], &Filter::default(), budget(8))
+fn view(folder: &str) -> Inspected {
+    inspected(&[data().join(folder)], &Filter::default(), budget(8))
 }
 
 #[test]
@@ -52,14 +52,17 @@ fn mean_bandwidth_of_every_operation_and_class_of_every_communicator() {
 fn recomputed_bandwidths_are_those_that_the_logs_give() {
     // Times are whole microseconds in the log and bandwidths are computed from them, so both must agree to the digits printed.
     for folder in ["v2.28.9", "v2.30.7"] {
-        for op in view(folder)
+        let inspected = view(folder);
+        let counts = inspected.bandwidths.iter().flatten();
+        for (op, counts) in inspected
+            .view
             .communicators
             .iter()
             .flat_map(|c| &c.ops)
-            .filter(|op| op.sizes_corrected == 0)
+            .zip(counts)
+            .filter(|(op, _)| op.sizes_corrected == 0)
         {
-            let mean =
-                op.busbw_counts.iter().map(|(v, n)| v * *n as f64).sum::<f64>() / op.count as f64;
+            let mean = counts.iter().map(|(v, n)| v * *n as f64).sum::<f64>() / op.count as f64;
             let logged = op.logged_busbw_gbs_mean.expect("logged");
             assert!(
                 (mean - logged).abs() < 1e-6,
@@ -74,7 +77,7 @@ fn recomputed_bandwidths_are_those_that_the_logs_give() {
 #[test]
 fn negative_sizes_of_both_generations_are_corrected() {
     for folder in ["v2.28.9", "v2.30.7"] {
-        let view = view(folder);
+        let view = view(folder).view;
         let corrected: u64 =
             view.communicators.iter().flat_map(|c| &c.ops).map(|op| op.sizes_corrected).sum();
         assert_eq!(corrected, 24, "{folder}");
@@ -91,7 +94,8 @@ fn negative_sizes_of_both_generations_are_corrected() {
 #[test]
 fn lost_records_of_the_first_generation_show_as_gaps() {
     // 2.28.9 keeps only the newest operation between two dumps; 2.30.7 lost none of the same program.
-    let missing =
-        |folder: &str| view(folder).communicators.iter().map(|c| c.missing_operations).sum::<u64>();
+    let missing = |folder: &str| {
+        view(folder).view.communicators.iter().map(|c| c.missing_operations).sum::<u64>()
+    };
     assert_eq!((missing("v2.28.9"), missing("v2.30.7")), (9, 0));
 }
