@@ -1,14 +1,15 @@
 //! Matching, clocks and waits of 64 ranks with 5,000 collectives each.
 
 #[path = "../tests/it/across/many.rs"]
+#[allow(unreachable_pub, reason = "a file of the tests, too")]
 mod many;
 
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use many::{Many, RANKS};
-use nsysnccl::collectives::events::Event;
-use nsysnccl::collectives::groups;
+use nsysnccl::internals::collectives::events::Event;
+use nsysnccl::internals::collectives::groups;
 
 fn bench(c: &mut Criterion) {
     let mut group = c.benchmark_group("64 ranks of 5,000 collectives");

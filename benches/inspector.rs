@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use nsysnccl::ingest::inspector;
-use nsysnccl::inspect::{Filter, Tally};
-use nsysnccl::model::record::{Drops, Origin, Record, Sink};
+use nsysnccl::internals::ingest::inspector;
+use nsysnccl::internals::inspect::{Filter, Tally};
+use nsysnccl::internals::model::record::{Drops, Origin, Record, Sink};
 
 /// Takes everything and keeps nothing: what reading alone costs.
 #[derive(Default)]

@@ -4,8 +4,8 @@ use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
 use clap::Parser;
-use nsysnccl::cli::output::note;
-use nsysnccl::cli::{self, Cli};
+use nsysnccl::internals::cli::output::note;
+use nsysnccl::internals::cli::{self, Cli};
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(said));

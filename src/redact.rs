@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 
 /// Stands in place of a secret inside a text.
-pub const HIDDEN: &str = "(hidden)";
+pub(crate) const HIDDEN: &str = "(hidden)";
 /// Stands in place of a variable's whole value.
 const HIDDEN_VALUE: &str = "(not shown: it may hold credentials)";
 
@@ -72,7 +72,7 @@ static SHAPED: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// `text` with what looks like a secret replaced: users and queries of URLs, values behind names of secrets, and tokens
 /// that are known by their shape.
-pub fn text(text: &str) -> Cow<'_, str> {
+pub(crate) fn text(text: &str) -> Cow<'_, str> {
     let mut out = Cow::Borrowed(text);
     let keep = |c: &Captures<'_>, name: &str| c.name(name).map_or("", |m| m.as_str()).to_owned();
     replace(&mut out, &USER_IN_URL, |_| Some(format!("//{HIDDEN}@")));
@@ -100,7 +100,7 @@ pub fn text(text: &str) -> Cow<'_, str> {
 }
 
 /// [`text`] of a text that is at hand anyway.
-pub fn owned(shown: String) -> String {
+pub(crate) fn owned(shown: String) -> String {
     match text(&shown) {
         Cow::Borrowed(_) => shown,
         Cow::Owned(redacted) => redacted,
@@ -201,13 +201,13 @@ const LONGEST_NUMBER: usize = 20;
 
 /// A variable of a captured environment as it may be shown: its value, or that there is one; `None` if not even its name
 /// may be shown.
-pub fn setting(name: &str, value: &str) -> Option<String> {
+pub(crate) fn setting(name: &str, value: &str) -> Option<String> {
     let shown = || if is_harmless(name, value) { value } else { HIDDEN_VALUE };
     is_setting(name).then(|| shown().to_owned())
 }
 
 /// Settings that explain a run and hold no secret: what NCCL and the CUDA runtime read.
-pub fn is_setting(name: &str) -> bool {
+pub(crate) fn is_setting(name: &str) -> bool {
     if DOCUMENTED.contains(&name) {
         return true;
     }

@@ -25,7 +25,7 @@ fn temporary() -> MutexGuard<'static, Vec<PathBuf>> {
 
 /// Files on their way to their places. Those that were not [placed](Stage::place) are removed when it is dropped.
 #[derive(Debug)]
-pub struct Stage {
+pub(crate) struct Stage {
     files: Vec<Staged>,
 }
 
@@ -48,10 +48,8 @@ impl Default for Stage {
 
 impl Stage {
     /// Writes a whole file that will be at `path`.
-    ///
-    /// # Errors
-    /// It cannot be written, there or beside it.
-    pub fn write(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
+    #[cfg(test)]
+    pub(crate) fn write(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
         self.fill(path, |out| out.write_all(bytes)).map(|_| ())
     }
 
@@ -59,7 +57,7 @@ impl Stage {
     ///
     /// # Errors
     /// It cannot be written, there or beside it.
-    pub fn fill(
+    pub(crate) fn fill(
         &mut self,
         path: &Path,
         write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
@@ -85,7 +83,7 @@ impl Stage {
     ///
     /// # Errors
     /// It cannot be written, there or beside it.
-    pub fn create(&mut self, path: &Path) -> Result<File> {
+    pub(crate) fn create(&mut self, path: &Path) -> Result<File> {
         let place = followed(path);
         let present = match std::fs::metadata(&place) {
             Ok(metadata) => Some(metadata),
@@ -112,7 +110,7 @@ impl Stage {
     ///
     /// # Errors
     /// A file cannot be put in its place.
-    pub fn place(mut self) -> Result<()> {
+    pub(crate) fn place(mut self) -> Result<()> {
         // Held until all are in place: a signal waits.
         let mut names = temporary();
         let several = self.files.len() > 1;
@@ -170,7 +168,7 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Error {
 }
 
 /// Where the file behind `path` is or will be: links are followed, also one that leads to no file yet.
-pub fn followed(path: &Path) -> PathBuf {
+pub(crate) fn followed(path: &Path) -> PathBuf {
     let mut place = path.to_owned();
     for _ in 0..MOST_LINKS {
         match std::fs::read_link(&place) {
@@ -233,7 +231,7 @@ mod signals {
     /// Removes temporary files before SIGINT or SIGTERM ends the program, and makes the shell's limit
     /// of file sizes (`ulimit -f`) an error of writing.
     /// Where it cannot be arranged, files are still whole or not there.
-    pub fn watch() {
+    pub(super) fn watch() {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
             let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));

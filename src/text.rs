@@ -28,7 +28,7 @@ fn is_unsafe(c: char) -> bool {
 }
 
 /// `text` without terminal escape sequences (colours, underlines): tools write them even into files.
-pub fn without_escapes(text: &str) -> Cow<'_, str> {
+pub(crate) fn without_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains('\u{1b}') {
         return Cow::Borrowed(text);
     }
@@ -47,14 +47,14 @@ pub fn without_escapes(text: &str) -> Cow<'_, str> {
 }
 
 /// What is wrong with a regular expression, in one line: the library's text draws it over several.
-pub fn regex_fault(error: &regex::Error) -> String {
+pub(crate) fn regex_fault(error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
 /// The first `max` characters of `text`, with `…` in place of the rest.
-pub fn shorten(text: &str, max: usize) -> Cow<'_, str> {
+pub(crate) fn shorten(text: &str, max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(max) {
         None => Cow::Borrowed(text),
         Some(_) => {
@@ -65,7 +65,7 @@ pub fn shorten(text: &str, max: usize) -> Cow<'_, str> {
 }
 
 /// `text` as one word of a POSIX shell.
-pub fn shell_quote(text: &str) -> String {
+pub(crate) fn shell_quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=+,:@".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()
@@ -75,7 +75,7 @@ pub fn shell_quote(text: &str) -> String {
 }
 
 /// The text with its first letter as a capital.
-pub fn capitalised(text: &str) -> String {
+pub(crate) fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

@@ -3,7 +3,7 @@
 //! Sizes are decimal (1 kB = 1,000 bytes) because bandwidths are.
 
 /// What stands where nothing was measured.
-pub const MISSING: &str = "–";
+pub(crate) const MISSING: &str = "–";
 
 /// A unit of time with the decimals that a column of such times is printed with.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,7 +46,7 @@ impl TimeScale {
 }
 
 /// A time on its own: `137.6 ms`, `6.13 µs`, `1.234 s`.
-pub fn time(ns: i64) -> String {
+pub(crate) fn time(ns: i64) -> String {
     // 999.96 µs rounds to a thousand, so it is a millisecond already.
     let scale = match ns.unsigned_abs() {
         0..1_000 => NS,
@@ -64,23 +64,23 @@ pub fn time(ns: i64) -> String {
 }
 
 /// A share (0 to 1) in percent, without the sign.
-pub fn percent_number(share: f64) -> String {
+pub(crate) fn percent_number(share: f64) -> String {
     if share < 1.0 && share > 0.9995 { ">99.9".to_owned() } else { fixed(share * 100.0, 1) }
 }
 
 /// A share (0 to 1) as `34.6 %`.
-pub fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{} %", percent_number(share))
 }
 
 /// A change (0.05 is 5 % more) as `+5.0 %`.
-pub fn signed_percent(change: f64) -> String {
+pub(crate) fn signed_percent(change: f64) -> String {
     let text = format!("{} %", fixed(change * 100.0, 1));
     if change > 0.0 { format!("+{text}") } else { text }
 }
 
 /// A size on its own with three digits: `1.70 GB`, `472 MB`, `96 B`.
-pub fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if bytes < 1_000 {
         return format!("{bytes} B");
@@ -102,17 +102,17 @@ pub fn bytes(bytes: u64) -> String {
 }
 
 /// A bandwidth in GB/s, without the unit.
-pub fn bandwidth_number(gbs: f64) -> String {
+pub(crate) fn bandwidth_number(gbs: f64) -> String {
     fixed(gbs, if gbs.abs() < 1.0 { 3 } else { decimals(gbs) })
 }
 
 /// A bandwidth as `287.6 GB/s`.
-pub fn bandwidth(gbs: f64) -> String {
+pub(crate) fn bandwidth(gbs: f64) -> String {
     format!("{} GB/s", bandwidth_number(gbs))
 }
 
 /// A count with thousands separated: `1,234,567`.
-pub fn count(n: u64) -> String {
+pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, c) in digits.chars().enumerate() {
@@ -125,7 +125,7 @@ pub fn count(n: u64) -> String {
 }
 
 /// `1 rank`, `2 ranks`.
-pub fn plural(n: usize, one: &str) -> String {
+pub(crate) fn plural(n: usize, one: &str) -> String {
     format!("{} {one}{}", count(n as u64), if n == 1 { "" } else { "s" })
 }
 
@@ -156,7 +156,7 @@ const RUNS_NAMED: usize = 8;
 
 /// Ranks in order, as `0-7` or `0, 2-3`; of many runs the first few and how many ranks there are:
 /// `0, 2, 4, 6, 8, 10, 12, 14 and others (500 in all)`.
-pub fn rank_list(ranks: &[u32]) -> String {
+pub(crate) fn rank_list(ranks: &[u32]) -> String {
     let all: std::collections::BTreeSet<u32> = ranks.iter().copied().collect();
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &rank in &all {
@@ -178,12 +178,12 @@ pub fn rank_list(ranks: &[u32]) -> String {
 }
 
 /// `rank 3`, `ranks 0-3, 8`.
-pub fn ranks(ranks: &[u32]) -> String {
+pub(crate) fn ranks(ranks: &[u32]) -> String {
     format!("rank{} {}", if ranks.len() == 1 { "" } else { "s" }, rank_list(ranks))
 }
 
 /// The first `most` of a list, and how many more there are: `a, b and 3 more`.
-pub fn listed<S: AsRef<str>>(items: &[S], most: usize) -> String {
+pub(crate) fn listed<S: AsRef<str>>(items: &[S], most: usize) -> String {
     let shown: Vec<&str> = items.iter().take(most).map(AsRef::as_ref).collect();
     match items.len() - shown.len() {
         0 => shown.join(", "),

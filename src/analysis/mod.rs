@@ -1,7 +1,7 @@
 //! One question a file, pure: finished columns and windows in, numbers out.
 
-pub mod kernels;
-pub mod population;
-pub mod run;
-pub mod step_metrics;
-pub mod strip;
+pub(crate) mod kernels;
+pub(crate) mod population;
+pub(crate) mod run;
+pub(crate) mod step_metrics;
+pub(crate) mod strip;

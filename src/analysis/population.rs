@@ -10,7 +10,7 @@ const OVER_SPREAD: i64 = 5;
 
 /// Steps of several kinds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mixed {
+pub(crate) struct Mixed {
     /// For each step whether it is of the kind that communicates, or of the longer one.
     pub kinds: Vec<bool>,
     /// Steps after which kinds repeat; `None` where they follow no cycle that is seen twice.
@@ -21,7 +21,7 @@ pub struct Mixed {
 
 /// What tells two kinds of steps apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub(crate) enum By {
     /// Some communicate, some do not.
     Communication,
     /// Step times have two modes.
@@ -30,7 +30,7 @@ pub enum By {
 
 impl Mixed {
     /// The steps of whole cycles from the first step on: all, where there is no cycle.
-    pub fn whole(&self) -> usize {
+    pub(crate) fn whole(&self) -> usize {
         match self.cycle {
             Some(cycle) if cycle > 0 => self.kinds.len() / cycle * cycle,
             _ => self.kinds.len(),
@@ -38,13 +38,13 @@ impl Mixed {
     }
 
     /// Steps of the kind that communicates, or of the longer one.
-    pub fn marked(&self) -> usize {
+    pub(crate) fn marked(&self) -> usize {
         self.kinds.iter().filter(|&&kind| kind).count()
     }
 }
 
 /// The kinds of steps; `None` if they are of one kind. `communicates` has an entry for each time.
-pub fn mixed(times: &[i64], communicates: &[bool]) -> Option<Mixed> {
+pub(crate) fn mixed(times: &[i64], communicates: &[bool]) -> Option<Mixed> {
     let some = communicates.iter().filter(|&&c| c).count() as f64 / times.len().max(1) as f64;
     let (kinds, by) = if some > FEW && some < 1.0 - FEW {
         (communicates.to_vec(), By::Communication)

@@ -61,7 +61,7 @@ pub struct Counting {
 /// Which steps lie far from the median, and which count in summaries. `times` has one entry for each step.
 ///
 /// An outlier is marked and counts all the same, except a first captured one: ranks start the profiler at different times.
-pub fn judge(
+pub(crate) fn judge(
     times: &[Option<i64>],
     first_captured: Option<usize>,
     counting: Counting,
@@ -83,7 +83,7 @@ pub fn judge(
 }
 
 /// The steps of one rank with their numbers. `has_first` is true if the first of them is the first captured one.
-pub fn rank_steps(
+pub(crate) fn rank_steps(
     steps: &[Step],
     values: Vec<Values>,
     has_first: bool,
@@ -114,7 +114,7 @@ pub fn rank_steps(
 }
 
 /// Median, mean, minimum and maximum of every metric over the steps that count.
-pub fn summarise<'a>(steps: impl Iterator<Item = (bool, &'a Values)> + Clone) -> Summary {
+pub(crate) fn summarise<'a>(steps: impl Iterator<Item = (bool, &'a Values)> + Clone) -> Summary {
     Summary::from_fn(|metric| {
         let counted = steps.clone().filter(|(counted, _)| *counted);
         let values: Vec<Num> = counted.filter_map(|(_, values)| values[metric]).collect();
@@ -150,11 +150,11 @@ impl RunSteps {
 }
 
 /// A rank's number and its steps.
-pub type RankSteps<'a> = (u32, &'a [RankStep]);
+pub(crate) type RankSteps<'a> = (u32, &'a [RankStep]);
 
 /// Puts the paired steps of all ranks together; one that a rank lacks is named and left out. `has_first` says of each rank whether its
 /// first step is the first captured one.
-pub fn run_steps(
+pub(crate) fn run_steps(
     ranks: &[RankSteps<'_>],
     pairing: &Pairing,
     has_first: &[bool],

@@ -29,7 +29,7 @@ const CLASSES: usize = Class::Unclassified as usize + 1;
 
 /// Calls `f` for each window with the indices of the operations that touch it, in order of their start.
 /// Windows may come in any order and may overlap; work that straddles an edge is in both.
-pub fn for_each_window(
+pub(crate) fn for_each_window(
     ops: &Ops,
     windows: &[Option<Span>],
     mut f: impl FnMut(usize, Span, &[u32]),
@@ -58,7 +58,7 @@ pub fn for_each_window(
 }
 
 /// The numbers of each window; [`Values::unmeasured`] where there is none.
-pub fn measure(ops: &Ops, windows: &[Option<Span>]) -> Vec<Values> {
+pub(crate) fn measure(ops: &Ops, windows: &[Option<Span>]) -> Vec<Values> {
     let mut all = vec![Values::unmeasured(); windows.len()];
     let mut sets: [SpanSet; CLASSES] = std::array::from_fn(|_| SpanSet::new());
     for_each_window(ops, windows, |i, window, inside| {
@@ -141,7 +141,7 @@ fn host_late(ops: &Ops, idle: &SpanSet) -> Ns {
 }
 
 /// True if the parts of a step add up to it exactly, or nothing was measured.
-pub fn identity_holds(values: &Values) -> bool {
+pub(crate) fn identity_holds(values: &Values) -> bool {
     let Some(step) = values.int(Metric::StepNs) else { return true };
     PARTS.iter().map(|&part| values.int(part)).sum::<Option<i64>>() == Some(step)
 }

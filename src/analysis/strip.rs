@@ -31,7 +31,7 @@ pub struct Strip {
 }
 
 /// The work inside `window`, relative to its start, by lane.
-pub fn strip(trace: &RankTrace, step: &str, window: Span) -> Strip {
+pub(crate) fn strip(trace: &RankTrace, step: &str, window: Span) -> Strip {
     let mut lanes: [SpanSet; 4] = std::array::from_fn(|_| SpanSet::new());
     for_each_window(&trace.ops, &[Some(window)], |_, window, inside| {
         for &op in inside {

@@ -6,16 +6,16 @@
 use serde::{Deserialize, Serialize};
 
 /// The capture that has everything a report needs of a trace.
-pub const PROFILE: &str = "nsys profile --trace=cuda,nvtx --cuda-graph-trace=node";
+pub(crate) const PROFILE: &str = "nsys profile --trace=cuda,nvtx --cuda-graph-trace=node";
 /// The export that has everything.
-pub const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep";
+pub(crate) const EXPORT: &str = "nsys export --type sqlite --include-blobs true --include-json true --force-overwrite true REPORT.nsys-rep";
 /// The run that writes Inspector logs.
-pub const INSPECTOR: &str = "NCCL_PROFILER_PLUGIN=/path/to/libnccl-profiler-inspector.so NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000 NCCL_INSPECTOR_DUMP_DIR=FOLDER (its parent has to exist), and give the folder to --inspector";
+pub(crate) const INSPECTOR: &str = "NCCL_PROFILER_PLUGIN=/path/to/libnccl-profiler-inspector.so NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000 NCCL_INSPECTOR_DUMP_DIR=FOLDER (its parent has to exist), and give the folder to --inspector";
 /// The run that writes an NCCL log for each process.
-pub const NCCL_LOG: &str =
+pub(crate) const NCCL_LOG: &str =
     "Run with NCCL_DEBUG=INFO NCCL_DEBUG_FILE=nccl.%h.%p.log and give the files to --nccl-log.";
 /// What prints the topology of a machine.
-pub const TOPOLOGY: &str =
+pub(crate) const TOPOLOGY: &str =
     "On the machine: nvidia-smi topo -m > topo.txt; give the file to --topo.";
 
 /// A kind of evidence. A rule that needs one which is not there says nothing: what it would say is unknown.

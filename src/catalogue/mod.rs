@@ -5,7 +5,7 @@
 //! severity and units come from the table, and `docs/findings.md` is written from it. Adding a finding touches `table.rs` and the file that
 //! holds its rule.
 
-pub mod class;
+pub(crate) mod class;
 mod finding;
 mod rule;
 mod table;
@@ -16,11 +16,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use class::Class;
-pub use finding::{Evidence, Fact, Finding};
-pub use rule::{Confidence, Removal, Rule, Scenario};
+pub(crate) use class::Class;
+pub(crate) use finding::Fact;
+pub use finding::{Evidence, Finding};
+pub(crate) use rule::{Confidence, Removal, Rule, Scenario};
 pub use table::Id;
-pub use unknown::Unknown;
+pub(crate) use unknown::Unknown;
 
 /// How much a finding matters. Findings are printed in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

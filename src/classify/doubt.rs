@@ -47,7 +47,7 @@ const LEAST_CALLS: usize = 8;
 const NOISE: Ns = 20_000;
 
 /// Kernels that communicate and compute in one, named with their time; `None` if there are none.
-pub fn fused(traces: &[&RankTrace]) -> Option<Warning> {
+pub(crate) fn fused(traces: &[&RankTrace]) -> Option<Warning> {
     let kernels = compute_kernels(traces);
     let fused: Vec<(&str, Time)> =
         kernels.into_iter().filter(|(name, _)| super::is_fused(name)).collect();
@@ -71,7 +71,7 @@ pub fn fused(traces: &[&RankTrace]) -> Option<Warning> {
 
 /// The doubt where several ranks show no communication, with the kernels that are likeliest to be it. For a run of
 /// one rank `None`: it has nobody to talk to.
-pub fn unrecognised(traces: &[&RankTrace]) -> Option<Warning> {
+pub(crate) fn unrecognised(traces: &[&RankTrace]) -> Option<Warning> {
     let world = traces.iter().filter_map(|trace| trace.world_size).max().unwrap_or(0) as usize;
     if traces.len().max(world) < 2 {
         return None;

@@ -4,9 +4,9 @@
 //! kernels. What no rule names is compute; what the first rule that matches calls fused both communicates and computes,
 //! stays compute and is named in a warning ([`doubt`]).
 
-pub mod doubt;
+pub(crate) mod doubt;
 
-pub mod ranges;
+pub(crate) mod ranges;
 
 use regex::Regex;
 
@@ -61,7 +61,7 @@ impl Family {
 
 /// How a rule recognises a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pattern {
+pub(crate) enum Pattern {
     /// The short name (no namespace, no template arguments) starts with this.
     ShortPrefix(&'static str),
     /// The short name contains this.
@@ -87,7 +87,7 @@ impl Pattern {
 
 /// What a kernel that a rule matches does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub(crate) enum Role {
     /// It moves data between GPUs or waits for other GPUs.
     Communicates,
     /// It communicates and computes in one: its time is both, and counts as compute.
@@ -96,19 +96,20 @@ pub enum Role {
 
 /// One line of the table.
 #[derive(Debug, Clone, Copy)]
-pub struct Rule {
+pub(crate) struct Rule {
     /// What a kernel that matches belongs to.
     pub family: Family,
     /// What such a kernel does.
     pub role: Role,
     /// How it is recognised.
     pub pattern: Pattern,
-    /// Kernels that it is there for, as (short name, demangled name); the tests run every one.
+    /// Kernels that it is there for, as (short name, demangled name).
+    #[cfg_attr(not(test), expect(dead_code, reason = "the tests run every one"))]
     pub examples: &'static [(&'static str, &'static str)],
 }
 
 /// The rules in order: the first that matches decides.
-pub const RULES: &[Rule] = &[
+pub(crate) const RULES: &[Rule] = &[
     // Fused kernels come first: some of their names start like those of plain all-reduces.
     Rule {
         family: Family::TrtLlm,
@@ -570,12 +571,12 @@ fn rule(short_name: &str, demangled: &str) -> Option<&'static Rule> {
 }
 
 /// True for a kernel that communicates and computes in one. The rules for them need the short name only.
-pub fn is_fused(short_name: &str) -> bool {
+pub(crate) fn is_fused(short_name: &str) -> bool {
     rule(short_name, "").is_some_and(|rule| rule.role == Role::Fused)
 }
 
 /// The short name in a demangled one: without return type, namespaces, template arguments and parameters.
-pub fn short_name(demangled: &str) -> &str {
+pub(crate) fn short_name(demangled: &str) -> &str {
     let (mut start, mut depth) = (0, 0u32);
     for (at, c) in demangled.char_indices() {
         match c {
@@ -603,7 +604,7 @@ const NCCL_GENERATIONS: [&str; 4] = ["SymkDevKernel_", "SymDevKernel_", "DevKern
 ///
 /// Only this much of a name can be trusted: NCCL specialises few variants, so algorithm, protocol and reduction in it
 /// are not those that ran, and a kernel that carries a group of operations is named after one of them.
-pub fn op(short_name: &str) -> Option<CommOp> {
+pub(crate) fn op(short_name: &str) -> Option<CommOp> {
     let name = short_name.strip_prefix("nccl")?;
     let name = NCCL_GENERATIONS
         .iter()

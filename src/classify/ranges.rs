@@ -65,14 +65,14 @@ const TEXTS: &[&str] = &[
 ];
 
 /// True for the name of a library's NVTX domain.
-pub fn is_library_domain(name: &str) -> bool {
+pub(crate) fn is_library_domain(name: &str) -> bool {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     DOMAINS.iter().any(|domain| plain.starts_with(domain))
 }
 
 /// True for a range text that a library writes, whatever its domain.
-pub fn is_library_text(text: &str) -> bool {
+pub(crate) fn is_library_text(text: &str) -> bool {
     TEXTS.iter().any(|start| text.starts_with(start))
         || has_number_after(text, ", seq = ")
         || has_number_after(text, "op_id = ")

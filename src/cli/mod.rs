@@ -5,7 +5,7 @@ pub mod doctor;
 pub mod inputs;
 pub mod inspect;
 pub mod npkit;
-pub mod output;
+pub(crate) mod output;
 pub mod progress;
 pub mod report;
 pub mod trace;

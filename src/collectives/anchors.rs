@@ -31,7 +31,7 @@ impl Anchor {
 
 /// The anchor of each event: by its launch where steps are ranges, else by the window in which it starts.
 /// `numbers` are those of `steps` ([`super::pairing::Pairing`]).
-pub fn anchors(events: &[Event], steps: &[Step], numbers: &[usize]) -> Vec<Anchor> {
+pub(crate) fn anchors(events: &[Event], steps: &[Step], numbers: &[usize]) -> Vec<Anchor> {
     let number = |step: usize| numbers.get(step).copied();
     let ranges: Option<Vec<Span>> = steps.iter().map(|step| step.range).collect();
     if let Some(ranges) = ranges {

@@ -11,7 +11,7 @@ const NOTHING: u32 = u32::MAX;
 
 /// The calls of a rank with the groups that they form.
 #[derive(Debug)]
-pub struct Calls<'t> {
+pub(crate) struct Calls<'t> {
     calls: &'t [NcclCall],
     /// The range around each call on its thread, or [`NOTHING`].
     parents: Vec<u32>,
@@ -32,7 +32,7 @@ struct Thread {
 
 impl<'t> Calls<'t> {
     /// Over calls in order of (start, end).
-    pub fn new(calls: &'t [NcclCall]) -> Calls<'t> {
+    pub(crate) fn new(calls: &'t [NcclCall]) -> Calls<'t> {
         let mut order: Vec<u32> = (0..calls.len() as u32).collect();
         // A range comes before those inside it, also where both start at once.
         order.sort_by_key(|&i| {
@@ -78,7 +78,7 @@ impl<'t> Calls<'t> {
 
     /// The operations that a launch inside `call` carries: the call itself, the members of the group that it closes, or
     /// those of the nearest range around it that is one or the other.
-    pub fn members(&self, call: u32) -> Vec<&'t NcclCall> {
+    pub(crate) fn members(&self, call: u32) -> Vec<&'t NcclCall> {
         let mut at = call;
         for _ in 0..DEEPEST {
             let Some(own) = self.calls.get(at as usize) else { break };
@@ -113,7 +113,7 @@ impl<'t> Calls<'t> {
 ///
 /// Each channel has a range of its own; together they lie inside the kernel. An operation that fits no kernel, or several
 /// kernels equally well, is left out.
-pub fn by_kernel(trace: &RankTrace) -> HashMap<usize, Vec<&NcclCall>> {
+pub(crate) fn by_kernel(trace: &RankTrace) -> HashMap<usize, Vec<&NcclCall>> {
     let mut found: HashMap<usize, Vec<&NcclCall>> = HashMap::new();
     if trace.gpu_operations.is_empty() {
         return found;

@@ -47,7 +47,7 @@ impl Drift {
 
 /// What a report says about its own clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Origin {
+pub(crate) struct Origin {
     /// Unix time of the report's time 0.
     pub epoch_ns: Option<i64>,
     /// The host's name, or what stands for it: ranks of equal names are taken to have one clock where nothing else tells.
@@ -57,7 +57,7 @@ pub struct Origin {
 }
 
 /// What the reports of ranks say about their clocks.
-pub fn origins(traces: &[RankTrace]) -> Vec<Origin> {
+pub(crate) fn origins(traces: &[RankTrace]) -> Vec<Origin> {
     // Ranks of one report have one clock, whether or not it names the machine.
     let host = |trace: &RankTrace| {
         trace.hostname.clone().unwrap_or_else(|| format!("report {}", trace.input))
@@ -161,7 +161,7 @@ impl RankClock {
 }
 
 /// Ends of ranks of one machine that are further apart are no matter of clocks, ns.
-pub const SAME_CLOCK_NS: Ns = 50_000;
+pub(crate) const SAME_CLOCK_NS: Ns = 50_000;
 /// Fewer collectives than this support no drift.
 const DRIFT_NEEDS: usize = 24;
 /// A drift below this is within what one offset leaves over anyway, ns.
@@ -179,7 +179,7 @@ const STILL_NS: i64 = 2;
 
 /// The clocks of all ranks, and where ranks of one machine do not leave together.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Clocks {
+pub(crate) struct Clocks {
     /// In the order of the ranks.
     pub of_rank: Vec<RankClock>,
     /// Machines whose ranks' ends are further apart than one clock can be.
@@ -196,7 +196,7 @@ pub struct Refused {
 }
 
 /// The clocks of all ranks, in the order of `origins`.
-pub fn align(events: &[&[Event]], origins: &[Origin], matches: &[Match]) -> Clocks {
+pub(crate) fn align(events: &[&[Event]], origins: &[Origin], matches: &[Match]) -> Clocks {
     let leave_together =
         |m: &&Match| m.members.iter().all(|at| events[at.rank][at.event].leaves_together());
     let used: Vec<&Match> = matches.iter().filter(leave_together).collect();

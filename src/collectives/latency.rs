@@ -41,7 +41,7 @@ pub struct SizeFit {
 }
 
 /// One fit for each operation and communicator whose calls have sizes, in order of the groups.
-pub fn fits(groups: &[CollectiveGroup]) -> Vec<SizeFit> {
+pub(crate) fn fits(groups: &[CollectiveGroup]) -> Vec<SizeFit> {
     type Key<'a> = (&'a str, Option<&'a str>, Option<u32>);
     let mut of: BTreeMap<Key<'_>, (usize, Vec<&CollectiveGroup>)> = BTreeMap::new();
     let timed = |group: &&CollectiveGroup| group.bytes.is_some_and(|bytes| bytes > 0);

@@ -19,7 +19,7 @@ use crate::model::{CommOp, Ns};
 
 /// Sorts the events of all ranks into buckets and matches what order decides. `named` is true if anchors name the same step
 /// on every rank: without, order proves nothing and every bucket stays open. Linear in the number of events, up to sorting.
-pub fn match_events(
+pub(crate) fn match_events(
     ranks: &[RankEvents<'_>],
     origins: &[Origin],
     communicators: &Communicators,
@@ -223,7 +223,7 @@ fn counts(ranks: &[RankEvents<'_>], bucket: &Bucket) -> String {
 
 /// Decides the open buckets: what ranks leave together by clocks (what runs at the same time on every rank is the same
 /// operation), the rest of what is on a known communicator by its order there.
-pub fn decide_open(
+pub(crate) fn decide_open(
     ranks: &[RankEvents<'_>],
     origins: &[Origin],
     communicators: &Communicators,
@@ -355,7 +355,7 @@ const SENT_APART_PART: i64 = 4;
 
 /// Takes apart matches whose members surely did not run at the same time although ranks leave them together, and those that
 /// nothing but a stream's order holds together: sends and receives look alike, those of two pairs too. True if there were any.
-pub fn check(
+pub(crate) fn check(
     ranks: &[RankEvents<'_>],
     communicators: &Communicators,
     clocks: &[RankClock],

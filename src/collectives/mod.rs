@@ -3,25 +3,25 @@
 //! ([`communicators`], [`together`]), how far clocks are apart ([`clocks`], [`sync`]), how long data moved and ranks waited
 //! ([`transfer`]), all of it by operation, communicator and size ([`groups`]), and over sizes ([`latency`]).
 
-pub mod analyse;
-pub mod anchors;
-pub mod calls;
-pub mod clocks;
-pub mod communicators;
-pub mod events;
-pub mod groups;
-pub mod latency;
-pub mod matches;
-pub mod matching;
-pub mod order;
-pub mod pairing;
-pub mod pairs;
-pub mod refs;
-pub mod streams;
-pub mod sync;
-pub mod together;
-pub mod transfer;
-pub mod warnings;
+pub(crate) mod analyse;
+pub(crate) mod anchors;
+pub(crate) mod calls;
+pub(crate) mod clocks;
+pub(crate) mod communicators;
+pub(crate) mod events;
+pub(crate) mod groups;
+pub(crate) mod latency;
+pub(crate) mod matches;
+pub(crate) mod matching;
+pub(crate) mod order;
+pub(crate) mod pairing;
+pub(crate) mod pairs;
+pub(crate) mod refs;
+pub(crate) mod streams;
+pub(crate) mod sync;
+pub(crate) mod together;
+pub(crate) mod transfer;
+pub(crate) mod warnings;
 
 #[cfg(test)]
 pub(crate) mod test_events {

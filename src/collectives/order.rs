@@ -26,7 +26,7 @@ const AT_ONCE_PERCENT: usize = 90;
 
 /// One operation of a sequence.
 #[derive(Debug, Clone, Copy)]
-pub struct Call {
+pub(crate) struct Call {
     /// Size as logged, if it is known.
     pub bytes: Option<u64>,
     /// Start and end on a clock of both sequences, ns; `None` if there is none.
@@ -72,7 +72,7 @@ impl Fit {
 }
 
 /// Positions at which two sequences begin to have partners: `b[k]` is `a[k + shift]`.
-pub fn starts(shift: isize) -> (usize, usize) {
+pub(crate) fn starts(shift: isize) -> (usize, usize) {
     (shift.max(0).unsigned_abs(), shift.min(0).unsigned_abs())
 }
 
@@ -80,7 +80,7 @@ pub fn starts(shift: isize) -> (usize, usize) {
 ///
 /// Equal sequences are one sequence, unless under another shift nearly all of it runs at the same time. Of unequal ones the
 /// shorter lies within the longer in one place only, or times say in which.
-pub fn shift(a: &[Call], b: &[Call]) -> Option<isize> {
+pub(crate) fn shift(a: &[Call], b: &[Call]) -> Option<isize> {
     let shorter = a.len().min(b.len());
     let ends = a.len() as isize - b.len() as isize;
     let mut shifts = votes(a, b);

@@ -19,7 +19,7 @@ use crate::model::{Ns, Union};
 
 /// Kernels that work together, and those that have no partner, by reason.
 #[derive(Debug, Default)]
-pub struct Found {
+pub(crate) struct Found {
     /// Each with the events of two ranks or more, one of each, in order of ranks.
     pub groups: Vec<Vec<EventRef>>,
     /// Events without a partner.
@@ -46,7 +46,7 @@ struct Ends {
 type End = (EventRef, Option<u64>);
 
 /// Joins the given events, which all carry sends and receives on a known communicator.
-pub fn join(
+pub(crate) fn join(
     ranks: &[RankEvents<'_>],
     origins: &[Origin],
     events: &[EventRef],

@@ -45,6 +45,6 @@ indexed_by_rank!([T]);
 indexed_by_rank!(Vec<T>);
 
 /// Positions of all of so many ranks.
-pub fn all(ranks: usize) -> impl Iterator<Item = RankIx> {
+pub(crate) fn all(ranks: usize) -> impl Iterator<Item = RankIx> {
     (0..ranks).map(RankIx)
 }

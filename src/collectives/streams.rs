@@ -7,7 +7,7 @@ use crate::model::NameId;
 
 /// For each rank the role of each stream without communicator ids: streams that run the same set of kernels have the same
 /// role, in order of their dense numbers where a rank has several.
-pub fn roles(ranks: &[RankEvents<'_>]) -> Vec<HashMap<u32, u32>> {
+pub(crate) fn roles(ranks: &[RankEvents<'_>]) -> Vec<HashMap<u32, u32>> {
     type Role<'n> = (BTreeSet<&'n str>, usize);
     let mut numbers: BTreeMap<Role, u32> = BTreeMap::new();
     let mut list = Vec::with_capacity(ranks.len());

@@ -32,7 +32,11 @@ const ATTEMPTS: usize = 8;
 type Mark = (i64, usize);
 
 /// A clock for each rank; ranks that could not be placed have a number of their own as `linked`.
-pub fn rough(ranks: &[RankEvents<'_>], buckets: &[Bucket], origins: &[Origin]) -> Vec<RankClock> {
+pub(crate) fn rough(
+    ranks: &[RankEvents<'_>],
+    buckets: &[Bucket],
+    origins: &[Origin],
+) -> Vec<RankClock> {
     let marks = marks(ranks, buckets, origins);
     let mut bases: Vec<Option<i64>> = vec![None; ranks.len()];
     let epoch = |r: usize| origins[r].epoch_ns.unwrap_or(0);

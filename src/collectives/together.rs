@@ -44,7 +44,7 @@ const DRIFT_PART: Ns = 10_000;
 /// Splits matches whose ranks are known by the stream's role alone into the groups of ranks that leave them together, and
 /// returns the events that leave with nobody. `everyone` is the number of ranks if all of the run are here; two have no
 /// groups to tell apart.
-pub fn split(
+pub(crate) fn split(
     ranks: &[RankEvents<'_>],
     origins: &[Origin],
     everyone: Option<u32>,

@@ -61,7 +61,7 @@ pub struct Timing {
 }
 
 /// Measures one match.
-pub fn timing(m: &Match, events: &[&[Event]], clocks: &[RankClock]) -> Timing {
+pub(crate) fn timing(m: &Match, events: &[&[Event]], clocks: &[RankClock]) -> Timing {
     let members: Vec<&Event> = m.members.iter().map(|at| &events[at.rank][at.event]).collect();
     let clock = |position: usize| &clocks[m.members[position].rank];
     let comparable = (1..members.len()).all(|position| clock(position).comparable(clock(0)));
@@ -177,7 +177,12 @@ impl Extremes {
 
 /// algbw and busbw in decimal GB/s (bytes a nanosecond) of `payload` bytes on `n` ranks in `transfer_ns`; `None` without a
 /// transfer time, or where it depends on the number of ranks and that is not known.
-pub fn bandwidth(op: CommOp, payload: u64, n: Option<u32>, transfer_ns: Ns) -> Option<(f64, f64)> {
+pub(crate) fn bandwidth(
+    op: CommOp,
+    payload: u64,
+    n: Option<u32>,
+    transfer_ns: Ns,
+) -> Option<(f64, f64)> {
     let n = if op.depends_on_size() { n.filter(|n| *n > 1)? } else { n.unwrap_or(2) };
     if transfer_ns <= 0 || op == CommOp::Other {
         return None;

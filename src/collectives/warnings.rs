@@ -17,7 +17,7 @@ const SKEW_NS: Ns = 1_000_000;
 const NAMED: usize = 8;
 
 /// All of them.
-pub fn warnings(
+pub(crate) fn warnings(
     across: &Across,
     traces: &[&RankTrace],
     events: &[&[Event]],

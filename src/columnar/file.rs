@@ -21,7 +21,7 @@ type Result<T> = std::result::Result<T, ParquetError>;
 
 /// One value of a row.
 #[derive(Debug)]
-pub enum Value {
+pub(crate) enum Value {
     /// Of a text.
     Text(Option<ByteArray>),
     /// Of a number of 64 bits, or a time. What has no sign keeps its bits.
@@ -36,17 +36,17 @@ pub enum Value {
 
 impl Value {
     /// A text that is there.
-    pub fn text(text: &str) -> Value {
+    pub(crate) fn text(text: &str) -> Value {
         Value::Text(Some(text.into()))
     }
 
     /// A number without a sign.
-    pub fn unsigned(number: Option<u64>) -> Value {
+    pub(crate) fn unsigned(number: Option<u64>) -> Value {
         Value::Long(number.map(u64::cast_signed))
     }
 
     /// A small number without a sign, null where it is too large.
-    pub fn small(number: Option<u32>) -> Value {
+    pub(crate) fn small(number: Option<u32>) -> Value {
         Value::Small(number.and_then(|number| i32::try_from(number).ok()))
     }
 }
@@ -82,7 +82,7 @@ fn keep<T>(list: &mut Vec<T>, value: Option<T>) -> i16 {
 }
 
 /// A table while it is written.
-pub struct TableFile {
+pub(crate) struct TableFile {
     out: SerializedFileWriter<File>,
     kinds: Vec<Kind>,
     columns: Vec<Column>,
@@ -96,7 +96,7 @@ impl TableFile {
     ///
     /// # Errors
     /// The file cannot be written to.
-    pub fn new<'c>(
+    pub(crate) fn new<'c>(
         out: File,
         name: &str,
         columns: impl Iterator<Item = (&'c str, Kind)>,
@@ -118,7 +118,7 @@ impl TableFile {
     }
 
     /// Adds a row, with a value for each column in order. A failure shows at the end.
-    pub fn push(&mut self, row: impl IntoIterator<Item = Value>) {
+    pub(crate) fn push(&mut self, row: impl IntoIterator<Item = Value>) {
         if self.failure.is_some() {
             return;
         }
@@ -133,7 +133,7 @@ impl TableFile {
     ///
     /// # Errors
     /// The file could not be written to.
-    pub fn finish(mut self) -> Result<u64> {
+    pub(crate) fn finish(mut self) -> Result<u64> {
         self.failure.take().map_or_else(|| self.flush(), Err)?;
         let written = self.written;
         self.out.close()?;

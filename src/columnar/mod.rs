@@ -1,11 +1,11 @@
 //! Tables in Parquet files, for DuckDB, pandas and others. Every column may hold nulls: not measured, or not said.
 
 #[cfg(feature = "parquet")]
-pub mod file;
+pub(crate) mod file;
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// UTF-8.
     Text,
     /// 64 bits without a sign.
@@ -19,12 +19,16 @@ pub enum Kind {
     /// True or false.
     Flag,
     /// Microseconds since 1970, UTC.
+    #[cfg_attr(
+        not(feature = "parquet"),
+        expect(dead_code, reason = "only records have such a column")
+    )]
     Time,
 }
 
 impl Kind {
     /// The type in Parquet's own notation: physical, then logical.
-    pub fn parquet(self) -> (&'static str, &'static str) {
+    pub(crate) fn parquet(self) -> (&'static str, &'static str) {
         match self {
             Kind::Text => ("BYTE_ARRAY", "STRING"),
             Kind::Unsigned => ("INT64", "INTEGER(64,false)"),

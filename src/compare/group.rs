@@ -9,7 +9,7 @@ use crate::text::shell_quote;
 
 /// One variant before its files are read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Group {
+pub(crate) struct Group {
     /// Its name.
     pub name: String,
     /// Its captures; more than one are repeats.
@@ -53,7 +53,7 @@ impl Files {
 ///
 /// # Errors
 /// A name without files, a pattern without matches, one file twice in a variant, or bare files of one name in two folders.
-pub fn group(inputs: &[String]) -> Result<Vec<Group>> {
+pub(crate) fn group(inputs: &[String]) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     let mut bare: Vec<(String, PathBuf)> = Vec::new();
     for input in inputs {
@@ -103,7 +103,7 @@ pub fn group(inputs: &[String]) -> Result<Vec<Group>> {
 
 /// The variant to compare with where none was named: of variants named by their files the one whose name all others begin with, which is
 /// the plain program among its changes however a shell sorts them.
-pub fn plain(groups: &[Group]) -> Option<&str> {
+pub(crate) fn plain(groups: &[Group]) -> Option<&str> {
     let begins_all = |name: &str| groups.iter().all(|group| group.name.starts_with(name));
     let candidate = groups.iter().map(|group| group.name.as_str()).find(|name| begins_all(name));
     candidate.filter(|_| groups.len() > 1 && groups.iter().all(|group| group.named_by_files))
@@ -129,7 +129,7 @@ fn add_files(groups: &mut Vec<Group>, name: &str, reports: Vec<PathBuf>) -> Resu
 }
 
 /// The run that a file belongs to by its name: its folder, and its name without the ending and the rank.
-pub fn run_of(path: &Path) -> (PathBuf, String) {
+pub(crate) fn run_of(path: &Path) -> (PathBuf, String) {
     (folder(path).to_owned(), stem(path).0)
 }
 
@@ -150,7 +150,7 @@ fn folder(path: &Path) -> &Path {
 ///
 /// # Errors
 /// One of its reports is in the variant already: the same file is no repeat.
-pub fn add_capture(groups: &mut Vec<Group>, name: &str, files: Files) -> Result<()> {
+pub(crate) fn add_capture(groups: &mut Vec<Group>, name: &str, files: Files) -> Result<()> {
     let at = groups.iter().position(|group| group.name == name).unwrap_or_else(|| {
         groups.push(Group { name: name.to_owned(), ..Group::default() });
         groups.len() - 1
@@ -190,7 +190,7 @@ fn named(input: &str) -> Result<Option<(&str, &str)>> {
 ///
 /// # Errors
 /// A pattern that is malformed or matches nothing.
-pub fn expand(path: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn expand(path: &Path) -> Result<Vec<PathBuf>> {
     let Some(pattern) =
         path.to_str().filter(|text| text.contains(['*', '?', '[']) && !path.exists())
     else {
@@ -261,7 +261,7 @@ struct Run<'a> {
 }
 
 /// The `compare` command to run instead, if `paths` are evidently several runs: files of different names (or folders) with the same rank.
-pub fn several_runs(paths: &[PathBuf]) -> Option<String> {
+pub(crate) fn several_runs(paths: &[PathBuf]) -> Option<String> {
     let runs = evident_runs(paths)?;
     let words = runs.iter().map(|Run { folder, stem, files }| {
         let unique = runs.iter().filter(|other| other.stem == *stem).count() == 1;
@@ -275,7 +275,7 @@ pub fn several_runs(paths: &[PathBuf]) -> Option<String> {
 }
 
 /// How to name `paths` as several captures of one variant, if that is evidently what they are.
-pub fn as_repeats(name: &str, paths: &[PathBuf]) -> Option<String> {
+pub(crate) fn as_repeats(name: &str, paths: &[PathBuf]) -> Option<String> {
     let runs = evident_runs(paths)?;
     let words: Vec<String> = runs
         .iter()
@@ -305,7 +305,7 @@ fn evident_runs(paths: &[PathBuf]) -> Option<Vec<Run<'_>>> {
 }
 
 /// A pattern for the files of one run: the rank in the first name becomes `*`. It may match other files too.
-pub fn pattern_of(paths: &[PathBuf]) -> String {
+pub(crate) fn pattern_of(paths: &[PathBuf]) -> String {
     pattern(&paths.iter().map(|path| (path, stem(path).1)).collect::<Vec<_>>())
 }
 

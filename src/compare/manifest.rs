@@ -29,14 +29,14 @@ use crate::ingest::open;
 use crate::redact;
 
 /// The name that is looked for where no input is given.
-pub const FILE_NAME: &str = "nsysnccl.toml";
+pub(crate) const FILE_NAME: &str = "nsysnccl.toml";
 
 /// Bytes of a manifest that are read: nobody writes a longer one.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
 /// What a manifest says.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Manifest {
+pub(crate) struct Manifest {
     /// Name of the baseline.
     pub baseline: Option<String>,
     /// The smallest relative change of the step time that counts.
@@ -97,7 +97,7 @@ impl OneOrMore {
 ///
 /// # Errors
 /// It cannot be read or parsed, names an unknown option, or names files that do not exist.
-pub fn read(path: &Path) -> Result<Manifest> {
+pub(crate) fn read(path: &Path) -> Result<Manifest> {
     let text = String::from_utf8(open::head(path, LARGEST)?)
         .map_err(|_| Error::input(path, "is not text in UTF-8"))?;
     parse(path, &text)

@@ -7,9 +7,9 @@ mod build;
 mod comparability;
 mod expectation;
 mod gate;
-pub mod group;
+pub(crate) mod group;
 mod kernels;
-pub mod manifest;
+pub(crate) mod manifest;
 mod option;
 mod replayed;
 mod sample;
@@ -28,10 +28,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use build::compare;
-pub use kernels::KernelChange;
-pub use option::{TrainingOption, told};
-pub use replayed::{PathMean, Promise};
-pub use values::Deltas;
+pub(crate) use kernels::KernelChange;
+pub(crate) use option::{TrainingOption, told};
+pub(crate) use replayed::{PathMean, Promise};
+pub(crate) use values::Deltas;
 pub(crate) use verdict::{ONE_CAPTURE, ROUGH_STEPS, interval_meaning, interval_sentence};
 
 use crate::catalogue::Finding;
@@ -40,13 +40,13 @@ use crate::report::{Report, Strip};
 use crate::warning::Warning;
 
 /// Name and version of the JSON document.
-pub const SCHEMA: &str = "nsysnccl.compare/1";
+pub(crate) const SCHEMA: &str = "nsysnccl.compare/1";
 
 /// The smallest change of the step time that counts, unless `--min-effect` says otherwise: 1 %.
-pub const MIN_EFFECT: f64 = 0.01;
+pub(crate) const MIN_EFFECT: f64 = 0.01;
 
 /// Share of the intervals that hold the true speed-up.
-pub const CONFIDENCE: f64 = 0.95;
+pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// One variant as it was given.
 #[derive(Debug, Clone, PartialEq)]

@@ -38,7 +38,7 @@ const SPELLINGS: &str = "static_graph, gradient_as_bucket_view (or view), bf16, 
 ///
 /// # Errors
 /// It is none that this tool knows.
-pub fn told(text: &str, source: &str) -> Result<ChangedOption> {
+pub(crate) fn told(text: &str, source: &str) -> Result<ChangedOption> {
     let option = TrainingOption::parse(text).ok_or_else(|| {
         Error::usage(format!("'{text}' is no option that is known here"))
             .with_hint(format!("use one of: {SPELLINGS}"))

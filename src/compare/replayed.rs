@@ -8,7 +8,7 @@ use crate::model::Metric;
 use crate::report::{CriticalPath, Report};
 
 /// Parts of a critical path with their names.
-pub type PathPart = (&'static str, fn(&PathMean) -> i64);
+pub(super) type PathPart = (&'static str, fn(&PathMean) -> i64);
 
 /// What the steps of a variant consist of along what held them up: means over the counted steps of all captures, ns. The parts add
 /// up to `step_ns` but for rounding.

@@ -33,24 +33,24 @@ pub(super) fn kinds(reports: &[Report]) -> Vec<Option<Mixed>> {
 
 impl Statistic {
     /// Medians, for steps of one kind.
-    pub fn medians(reports: &[Report], exclude_outliers: bool) -> Statistic {
+    pub(super) fn medians(reports: &[Report], exclude_outliers: bool) -> Statistic {
         let times = reports.iter().map(|r| sample::step_times(r, exclude_outliers)).collect();
         Statistic { times, kinds: None }
     }
 
     /// Means over whole cycles. Outliers stay: what looks like one may be the rarer kind.
-    pub fn means(reports: &[Report]) -> Statistic {
+    pub(super) fn means(reports: &[Report]) -> Statistic {
         let times = reports.iter().map(|r| sample::step_times(r, false)).collect();
         Statistic { times, kinds: Some(kinds(reports)) }
     }
 
     /// True if means are compared.
-    pub fn is_mean(&self) -> bool {
+    pub(super) fn is_mean(&self) -> bool {
         self.kinds.is_some()
     }
 
     /// The figure of each capture, ns.
-    pub fn of_captures(&self) -> Vec<f64> {
+    pub(super) fn of_captures(&self) -> Vec<f64> {
         match &self.kinds {
             None => self
                 .times
@@ -71,7 +71,7 @@ impl Statistic {
     }
 
     /// The figure of the variant: the mean of its captures', ns.
-    pub fn figure(&self) -> Option<f64> {
+    pub(super) fn figure(&self) -> Option<f64> {
         stats::mean(&self.of_captures())
     }
 
@@ -86,7 +86,7 @@ impl Statistic {
     }
 
     /// What the figure could have been.
-    pub fn draws(&self, seed: u64) -> Vec<f64> {
+    pub(super) fn draws(&self, seed: u64) -> Vec<f64> {
         if self.kinds.is_none() {
             return stats::resampled_medians(&self.times, stats::DRAWS, seed);
         }
@@ -114,7 +114,7 @@ impl Statistic {
     }
 
     /// Which share of the steps is of the kind that communicates or takes longer, over all captures.
-    pub fn marked_share(&self) -> Option<f64> {
+    pub(super) fn marked_share(&self) -> Option<f64> {
         let kinds = self.kinds.as_ref()?;
         let (marked, all) = kinds.iter().flatten().fold((0, 0), |(marked, all), mixed| {
             let whole = &mixed.kinds[..mixed.whole()];
@@ -124,7 +124,7 @@ impl Statistic {
     }
 
     /// What is compared and why, as a sentence about the variant of this name.
-    pub fn sentence(&self, name: &str) -> Option<String> {
+    pub(super) fn sentence(&self, name: &str) -> Option<String> {
         let mixed = self.kinds.as_ref()?.iter().flatten().next()?;
         let kind = match mixed.by {
             By::Communication => "communicate",

@@ -6,7 +6,7 @@ use crate::timeline::SpanSet;
 
 /// A sum of values, each times the nanoseconds that it holds for.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Mean {
+pub(crate) struct Mean {
     /// Values times ns.
     pub sum: f64,
     /// Ns that samples cover.
@@ -15,31 +15,31 @@ pub struct Mean {
 
 impl Mean {
     /// The average; `None` where no sample was.
-    pub fn value(self) -> Option<f64> {
+    pub(crate) fn value(self) -> Option<f64> {
         (self.ns > 0).then(|| rounded(self.sum / self.ns as f64))
     }
 
     /// Adds another.
-    pub fn add(&mut self, other: Mean) {
+    pub(crate) fn add(&mut self, other: Mean) {
         self.sum += other.sum;
         self.ns = self.ns.saturating_add(other.ns);
     }
 }
 
 /// Nine digits behind the point: more is noise of floating-point sums.
-pub fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e9).round() / 1e9
 }
 
 /// A counter whose samples can be looked up by time.
 #[derive(Debug)]
-pub struct Timed {
+pub(crate) struct Timed {
     samples: Vec<(Span, f64)>,
 }
 
 impl Timed {
     /// The samples of a series, `shift` added to their times.
-    pub fn new(series: &Series, shift: Ns) -> Self {
+    pub(crate) fn new(series: &Series, shift: Ns) -> Self {
         let moved = |(start, end, value): (Ns, Ns, f64)| {
             (Span::new(start.saturating_add(shift), end.saturating_add(shift)), value)
         };
@@ -47,7 +47,7 @@ impl Timed {
     }
 
     /// The samples that share time with a span, whole.
-    pub fn touching(&self, span: Span) -> impl Iterator<Item = &(Span, f64)> {
+    pub(crate) fn touching(&self, span: Span) -> impl Iterator<Item = &(Span, f64)> {
         let first = self.samples.partition_point(|(sample, _)| sample.end <= span.start);
         self.samples
             .get(first..)
@@ -57,7 +57,7 @@ impl Timed {
     }
 
     /// The average over a set.
-    pub fn over(&self, set: &SpanSet) -> Mean {
+    pub(crate) fn over(&self, set: &SpanSet) -> Mean {
         let mut mean = Mean::default();
         for &span in set.spans() {
             for (sample, value) in self.touching(span) {
@@ -70,7 +70,7 @@ impl Timed {
     }
 
     /// How much of a set lies in samples that hold nothing else, ns.
-    pub fn alone(&self, set: &SpanSet) -> Ns {
+    pub(crate) fn alone(&self, set: &SpanSet) -> Ns {
         let inside = |span: &Span| -> Ns {
             self.touching(*span)
                 .filter(|(sample, _)| sample.clip(*span) == *sample)
@@ -81,7 +81,7 @@ impl Timed {
     }
 
     /// Samples in a span.
-    pub fn count(&self, span: Span) -> usize {
+    pub(crate) fn count(&self, span: Span) -> usize {
         self.touching(span).count()
     }
 }

@@ -54,7 +54,7 @@ pub struct Message {
 }
 
 /// The parts, in the order of output.
-pub const NAMES: [&str; 6] = ["compute", "transfer", "waiting", "overlap", "copies", "idle"];
+pub(crate) const NAMES: [&str; 6] = ["compute", "transfer", "waiting", "overlap", "copies", "idle"];
 
 /// A value for each part.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ impl<T: Copy> PerClass<T> {
 /// When a step is in each of its parts, in the order of [`NAMES`]. They do not overlap; what is left of the step is work of unknown
 /// class.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Classes {
+pub(crate) struct Classes {
     /// The step.
     pub window: Span,
     /// Its parts.
@@ -98,7 +98,7 @@ pub struct Classes {
 
 impl Classes {
     /// The length of each part, ns.
-    pub fn lengths(&self) -> [Ns; 6] {
+    pub(crate) fn lengths(&self) -> [Ns; 6] {
         let mut lengths = [0; 6];
         for (length, part) in lengths.iter_mut().zip(&self.parts) {
             *length = part.measure();
@@ -108,7 +108,7 @@ impl Classes {
 }
 
 /// The parts of each step of a rank; `None` where its window is not known.
-pub fn of(rank: &RankWork<'_>) -> Vec<Option<Classes>> {
+pub(crate) fn of(rank: &RankWork<'_>) -> Vec<Option<Classes>> {
     let windows: Vec<Option<Span>> = rank.steps.iter().map(|step| step.window).collect();
     let mut all = vec![None; windows.len()];
     step_metrics::for_each_window(rank.ops, &windows, |i, window, inside| {

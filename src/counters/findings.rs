@@ -22,7 +22,7 @@ const CLOCK: [f64; 2] = [0.95, 0.85];
 const QUIET: f64 = 0.01;
 
 /// All of them.
-pub fn find(rows: &[Row], details: &Details) -> Vec<Finding> {
+pub(crate) fn find(rows: &[Row], details: &Details) -> Vec<Finding> {
     let mut list = Vec::new();
     list.extend(beside_communication(rows, &details.sampling));
     list.extend(link_load(rows));

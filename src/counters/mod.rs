@@ -8,14 +8,14 @@
 //!                                                       '--> links (bytes against payloads), health --> findings
 //! ```
 
-pub mod average;
-pub mod classes;
-pub mod findings;
-pub mod health;
-pub mod links;
-pub mod place;
-pub mod rows;
-pub mod samples;
+pub(crate) mod average;
+pub(crate) mod classes;
+pub(crate) mod findings;
+pub(crate) mod health;
+pub(crate) mod links;
+pub(crate) mod place;
+pub(crate) mod rows;
+pub(crate) mod samples;
 #[cfg(test)]
 mod testing;
 
@@ -33,7 +33,7 @@ use crate::warning::Warning;
 
 /// What counters add to a report.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// The matrix: one row for each rank, counter and unit.
     pub rows: Vec<Row>,
     /// How it was sampled, and what else counters say.
@@ -55,7 +55,7 @@ pub struct Details {
 
 /// Averages counters over the parts of the steps of each rank; `None` if nothing was sampled. Where Nsight Systems and a file have the
 /// same counter of a rank, that of Nsight Systems is taken: its samples are finer.
-pub fn of(ranks: &[RankWork<'_>], sampled: &[Sampled]) -> Option<Counters> {
+pub(crate) fn of(ranks: &[RankWork<'_>], sampled: &[Sampled]) -> Option<Counters> {
     if sampled.is_empty() {
         return None;
     }

@@ -8,7 +8,7 @@ use crate::model::counter::{Sampled, Sampler};
 
 /// What was sampled of one rank's GPU.
 #[derive(Debug)]
-pub struct Placed<'s> {
+pub(crate) struct Placed<'s> {
     /// Its place among what was sampled.
     pub index: usize,
     /// The samples.
@@ -18,7 +18,7 @@ pub struct Placed<'s> {
 }
 
 /// For each rank what was sampled of its GPU, that of Nsight Systems first.
-pub fn place<'s>(ranks: &[RankWork<'_>], sampled: &'s [Sampled]) -> Vec<Vec<Placed<'s>>> {
+pub(crate) fn place<'s>(ranks: &[RankWork<'_>], sampled: &'s [Sampled]) -> Vec<Vec<Placed<'s>>> {
     let hosts: BTreeSet<&str> = ranks.iter().filter_map(|rank| rank.hostname).collect();
     let one_host = hosts.len() <= 1;
     // A container has a name of its own: one machine in the run and one in the file are the same.

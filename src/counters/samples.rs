@@ -7,7 +7,7 @@ use crate::model::counter::Sampled;
 
 /// One sample of one counter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// The rank whose GPU it is of.
     pub rank: u32,
     /// When it begins, ns in the time of the rank's report, as its operations are.
@@ -19,7 +19,7 @@ pub struct Sample {
 }
 
 /// The samples of every rank that lie inside of its steps, by rank, counter and time; those without a time are left out.
-pub fn samples(ranks: &[RankWork<'_>], sampled: &[Sampled]) -> Vec<Sample> {
+pub(crate) fn samples(ranks: &[RankWork<'_>], sampled: &[Sampled]) -> Vec<Sample> {
     let mut list = Vec::new();
     for (rank, placed) in ranks.iter().zip(place::place(ranks, sampled)) {
         let windows = || rank.steps.iter().filter_map(|step| step.window);

@@ -4,7 +4,7 @@ use super::classes::{RankWork, StepWindow};
 use crate::model::{Class, NameId, Ns, Ops, Span};
 use crate::timeline::SpanSet;
 
-pub fn ops(rows: &[(Ns, Ns, Class, u64)]) -> Ops {
+pub(crate) fn ops(rows: &[(Ns, Ns, Class, u64)]) -> Ops {
     let mut ops = Ops::default();
     for &(start, end, class, bytes) in rows {
         ops.start.push(start);
@@ -19,7 +19,7 @@ pub fn ops(rows: &[(Ns, Ns, Class, u64)]) -> Ops {
     ops
 }
 
-pub fn work<'a>(ops: &'a Ops, waits: &[(Ns, Ns)], steps: &[(Ns, Ns)]) -> RankWork<'a> {
+pub(crate) fn work<'a>(ops: &'a Ops, waits: &[(Ns, Ns)], steps: &[(Ns, Ns)]) -> RankWork<'a> {
     let step = |(index, &(start, end)): (usize, &(Ns, Ns))| StepWindow {
         index,
         counted: true,

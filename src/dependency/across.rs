@@ -21,7 +21,7 @@ use crate::model::{CommOp, Ns, Ops, RankTrace};
 
 /// An operation that is matched with those of other ranks.
 #[derive(Debug, Clone, Copy)]
-pub struct Met {
+pub(crate) struct Met {
     /// Index of the match in [`Across::measured`].
     pub found: usize,
     /// True if all ranks of the communicator are captured, as far as is known.
@@ -31,7 +31,7 @@ pub struct Met {
 }
 
 /// Adds what matched operations come after; returns them by rank and operation.
-pub fn join(
+pub(crate) fn join(
     draft: &mut Draft,
     layout: &Layout,
     traces: &[RankTrace],
@@ -93,7 +93,7 @@ fn members(
 }
 
 /// The kernel of an event.
-pub fn operation(ops: &Ops, event: &Event) -> Option<usize> {
+pub(crate) fn operation(ops: &Ops, event: &Event) -> Option<usize> {
     if !event.is_kernel() {
         return None;
     }

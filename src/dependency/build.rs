@@ -19,7 +19,7 @@ const HANDOFF: u64 = 8;
 
 /// The graph and what its moments belong to.
 #[derive(Debug)]
-pub struct Built {
+pub(crate) struct Built {
     /// The graph.
     pub graph: Graph,
     /// Where moments stand.
@@ -33,7 +33,7 @@ pub struct Built {
 }
 
 /// Builds the graph of a run. `events` are the communication of each rank.
-pub fn build(
+pub(crate) fn build(
     traces: &[RankTrace],
     processes: &[Process<'_>],
     events: &[Vec<Event>],

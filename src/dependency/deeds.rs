@@ -12,7 +12,7 @@ use crate::model::{NameId, Names, Ns, RankTrace};
 
 /// One thing that a call did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
+pub(crate) enum Deed {
     /// Launched an operation: (index of the rank, index of the operation).
     Op(usize, usize),
     /// Recorded an event: index into [`Host::records`].
@@ -23,7 +23,7 @@ pub enum Deed {
 
 /// A call that is part of the graph.
 #[derive(Debug, Clone, Copy)]
-pub struct Kept {
+pub(crate) struct Kept {
     /// Index into the process's calls.
     pub call: usize,
     /// Its deeds are `deeds[first..first + n]`.
@@ -33,7 +33,7 @@ pub struct Kept {
 
 /// The calls of a process that do something, in order of their start.
 #[derive(Debug, Default)]
-pub struct Deeds {
+pub(crate) struct Deeds {
     /// The calls.
     pub kept: Vec<Kept>,
     deeds: Vec<Deed>,
@@ -43,13 +43,13 @@ pub struct Deeds {
 
 impl Deeds {
     /// What a call did.
-    pub fn of(&self, kept: &Kept) -> &[Deed] {
+    pub(crate) fn of(&self, kept: &Kept) -> &[Deed] {
         &self.deeds[kept.first..kept.first + kept.n]
     }
 }
 
 /// Finds what each call of a process did.
-pub fn deeds(process: &Process<'_>, traces: &[RankTrace]) -> Deeds {
+pub(crate) fn deeds(process: &Process<'_>, traces: &[RankTrace]) -> Deeds {
     let host = process.host;
     let calls = &host.calls;
     let outermost = outermost(host);
@@ -150,11 +150,11 @@ fn launched_before(deeds: &mut Deeds, traces: &[RankTrace]) {
 
 /// How long a quick launch of each function takes, ns, by name: the lower quartile of its calls.
 #[derive(Debug, Default)]
-pub struct Quick(HashMap<NameId, Ns>);
+pub(crate) struct Quick(HashMap<NameId, Ns>);
 
 impl Quick {
     /// Learns it from the kept calls of a process.
-    pub fn learn(deeds: &Deeds, host: &Host) -> Quick {
+    pub(crate) fn learn(deeds: &Deeds, host: &Host) -> Quick {
         let mut by_name: HashMap<NameId, Vec<i64>> = HashMap::new();
         for kept in &deeds.kept {
             let took = host.calls.end[kept.call].saturating_sub(host.calls.start[kept.call]);
@@ -167,13 +167,13 @@ impl Quick {
     }
 
     /// What a launch by this call takes where nothing blocks it.
-    pub fn of(&self, host: &Host, call: usize) -> Ns {
+    pub(crate) fn of(&self, host: &Host, call: usize) -> Ns {
         self.0.get(&host.calls.name[call]).copied().unwrap_or(0)
     }
 }
 
 /// Names of the functions that a process called.
-pub fn called<'a>(host: &Host, names: &'a Names) -> impl Iterator<Item = &'a str> {
+pub(crate) fn called<'a>(host: &Host, names: &'a Names) -> impl Iterator<Item = &'a str> {
     let mut seen: Vec<_> = host.calls.name.clone();
     seen.sort_unstable();
     seen.dedup();

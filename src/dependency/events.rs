@@ -7,7 +7,7 @@ use crate::model::host::{EventRecord, Host, Synchronization};
 
 /// Completion of the events that were recorded so far.
 #[derive(Debug, Default)]
-pub struct Completions {
+pub(crate) struct Completions {
     by_sync: HashMap<i64, Moment>,
     latest: HashMap<i64, Moment>,
     /// True if waits name the record that they are for.
@@ -17,14 +17,14 @@ pub struct Completions {
 impl Completions {
     /// None yet. A wait whose number names no record is for one from before the capture, unless the numbers join nothing at all
     /// (some exports have the column and nothing in it fits).
-    pub fn new(host: &Host) -> Completions {
+    pub(crate) fn new(host: &Host) -> Completions {
         let numbers: HashSet<i64> = host.records.iter().filter_map(|record| record.sync).collect();
         let joined = |sync: &Synchronization| sync.sync.is_some_and(|n| numbers.contains(&n));
         Completions { named: host.syncs.iter().any(joined), ..Completions::default() }
     }
 
     /// The event completes at this moment.
-    pub fn record(&mut self, record: &EventRecord, moment: Moment) {
+    pub(crate) fn record(&mut self, record: &EventRecord, moment: Moment) {
         self.latest.insert(record.event, moment);
         if let Some(number) = record.sync {
             self.by_sync.insert(number, moment);
@@ -33,7 +33,7 @@ impl Completions {
 
     /// When the event that is waited for completes: the very record where the wait names it, else the latest one that was
     /// called before; `None` if it was not recorded in the capture.
-    pub fn of(&self, sync: &Synchronization) -> Option<Moment> {
+    pub(crate) fn of(&self, sync: &Synchronization) -> Option<Moment> {
         match sync.sync {
             Some(number) if self.named => self.by_sync.get(&number).copied(),
             _ => self.latest.get(&sync.event).copied(),

@@ -17,18 +17,18 @@
 use crate::model::Ns;
 
 /// Index of a moment.
-pub type Moment = u32;
+pub(crate) type Moment = u32;
 
 /// No edge.
-pub const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// The weight of an edge that a scenario takes away.
-pub const NEVER: Ns = Ns::MIN;
+pub(crate) const NEVER: Ns = Ns::MIN;
 
 /// Why a moment comes after another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Reason {
+pub(crate) enum Reason {
     /// An operation ends after its start by what it takes.
     Work,
     /// An operation starts after the call that launches it.
@@ -61,14 +61,14 @@ pub enum Reason {
 
 impl Reason {
     /// True for what an operation's start waits for.
-    pub fn delays_an_operation(self) -> bool {
+    pub(crate) fn delays_an_operation(self) -> bool {
         matches!(self, Reason::Launch | Reason::Stream | Reason::Wait)
     }
 }
 
 /// One edge while the graph is built.
 #[derive(Debug, Clone, Copy)]
-pub struct Edge {
+pub(crate) struct Edge {
     /// What comes after.
     pub to: Moment,
     /// What comes before.
@@ -81,7 +81,7 @@ pub struct Edge {
 
 /// Edges and observed times while they are gathered.
 #[derive(Debug, Default)]
-pub struct Draft {
+pub(crate) struct Draft {
     /// Time of each moment on the common clock.
     pub observed: Vec<Ns>,
     /// Edges in any order.
@@ -90,12 +90,12 @@ pub struct Draft {
 
 impl Draft {
     /// Adds an edge.
-    pub fn edge(&mut self, from: Moment, to: Moment, reason: Reason, latency: Ns) {
+    pub(crate) fn edge(&mut self, from: Moment, to: Moment, reason: Reason, latency: Ns) {
         self.edges.push(Edge { to, from, reason, latency });
     }
 
     /// Adds a moment that is as late as the latest of these.
-    pub fn mark(&mut self, after: &[(Moment, Reason)]) -> Moment {
+    pub(crate) fn mark(&mut self, after: &[(Moment, Reason)]) -> Moment {
         let mark = self.observed.len() as Moment;
         let times = after.iter().map(|(from, _)| self.observed[*from as usize]);
         self.observed.push(times.max().unwrap_or(0));
@@ -106,7 +106,7 @@ impl Draft {
 
 /// The graph of a run.
 #[derive(Debug, Default)]
-pub struct Graph {
+pub(crate) struct Graph {
     /// When each moment was, ns on the ranks' common clock.
     pub observed: Vec<Ns>,
     /// Edges of moment `m` are `first[m]..first[m + 1]`.
@@ -129,7 +129,7 @@ pub struct Graph {
 
 impl Graph {
     /// Orders moments and edges, and finds the cause of each moment.
-    pub fn new(observed: Vec<Ns>, edges: &[Edge]) -> Graph {
+    pub(crate) fn new(observed: Vec<Ns>, edges: &[Edge]) -> Graph {
         let n = observed.len();
         let mut first = vec![0u32; n + 1];
         edges.iter().for_each(|edge| first[edge.to as usize + 1] += 1);
@@ -159,18 +159,22 @@ impl Graph {
     }
 
     /// The edges into a moment.
-    pub fn edges(&self, moment: Moment) -> std::ops::Range<usize> {
+    pub(crate) fn edges(&self, moment: Moment) -> std::ops::Range<usize> {
         let m = moment as usize;
         self.first[m] as usize..self.first[m + 1] as usize
     }
 
     /// The edges into a moment for this reason.
-    pub fn edges_for(&self, moment: Moment, reason: Reason) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn edges_for(
+        &self,
+        moment: Moment,
+        reason: Reason,
+    ) -> impl Iterator<Item = usize> + '_ {
         self.edges(moment).filter(move |&e| self.reason[e] == reason)
     }
 
     /// The edge that was satisfied last.
-    pub fn cause(&self, moment: Moment) -> Option<usize> {
+    pub(crate) fn cause(&self, moment: Moment) -> Option<usize> {
         let cause = self.cause[moment as usize];
         (cause != NONE).then_some(cause as usize)
     }

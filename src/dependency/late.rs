@@ -10,7 +10,7 @@ use super::model::Model;
 use crate::model::{Class, Ns};
 
 /// Takes off what ranks do beyond the median one; false where there is nothing to compare.
-pub fn nobody_late(model: &Model<'_>, weights: &mut [Ns]) -> bool {
+pub(crate) fn nobody_late(model: &Model<'_>, weights: &mut [Ns]) -> bool {
     if model.traces.len() < 2 {
         return false;
     }

@@ -6,7 +6,7 @@ use crate::stats;
 
 /// Typical delays of one rank, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Latency {
+pub(crate) struct Latency {
     /// From the start of a launching call to the operation's start where the GPU has nothing else to do.
     pub launch: Ns,
     /// From the end of an operation to the start of the next one of its stream, which was launched long before.
@@ -20,7 +20,7 @@ pub struct Latency {
 /// stream      [op 1]           [op 2][op 3]
 ///                          |-->|  launch   ||  stream
 /// ```
-pub fn learn(ops: &Ops) -> Latency {
+pub(crate) fn learn(ops: &Ops) -> Latency {
     let mut last_end: Vec<Option<Ns>> = Vec::new();
     let mut busy_until = Ns::MIN;
     let mut idle = Vec::new();

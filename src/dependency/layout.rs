@@ -9,7 +9,7 @@ use crate::model::host::Host;
 
 /// One process: its host and the ranks (devices) that it drives.
 #[derive(Debug)]
-pub struct Process<'a> {
+pub(crate) struct Process<'a> {
     /// Its host's side.
     pub host: &'a Host,
     /// Indices of its ranks, ascending.
@@ -17,7 +17,7 @@ pub struct Process<'a> {
 }
 
 /// The processes of the ranks, in order of their first rank; `None` if a rank's host was not read.
-pub fn processes(traces: &[RankTrace]) -> Option<Vec<Process<'_>>> {
+pub(crate) fn processes(traces: &[RankTrace]) -> Option<Vec<Process<'_>>> {
     let mut by_host: BTreeMap<*const Host, usize> = BTreeMap::new();
     let mut list: Vec<Process<'_>> = Vec::new();
     for (r, trace) in traces.iter().enumerate() {
@@ -34,7 +34,7 @@ pub fn processes(traces: &[RankTrace]) -> Option<Vec<Process<'_>>> {
 
 /// Which thing a moment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
+pub(crate) enum Owner {
     /// Operation of a rank: (index of the rank, index of the operation).
     Op(usize, usize),
     /// Kept call of a process: (index of the process, position among its kept calls).
@@ -45,7 +45,7 @@ pub enum Owner {
 
 /// Operations first, rank by rank; then calls, process by process; then all else.
 #[derive(Debug, Default)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// First moment of each rank's operations, and one past the last.
     ops: Vec<Moment>,
     /// First moment of each process's calls, and one past the last.
@@ -54,7 +54,10 @@ pub struct Layout {
 
 impl Layout {
     /// `ops` are the operations of each rank, `calls` the kept calls of each process.
-    pub fn new(ops: impl Iterator<Item = usize>, calls: impl Iterator<Item = usize>) -> Layout {
+    pub(crate) fn new(
+        ops: impl Iterator<Item = usize>,
+        calls: impl Iterator<Item = usize>,
+    ) -> Layout {
         let mut next: Moment = 0;
         let mut place = |n: usize| {
             let at = next;
@@ -70,32 +73,32 @@ impl Layout {
     }
 
     /// Moments of operations and calls together.
-    pub fn moments(&self) -> usize {
+    pub(crate) fn moments(&self) -> usize {
         self.calls.last().copied().unwrap_or(0) as usize
     }
 
     /// Start of an operation.
-    pub fn op_start(&self, rank: usize, op: usize) -> Moment {
+    pub(crate) fn op_start(&self, rank: usize, op: usize) -> Moment {
         self.ops[rank] + 2 * op as Moment
     }
 
     /// End of an operation.
-    pub fn op_end(&self, rank: usize, op: usize) -> Moment {
+    pub(crate) fn op_end(&self, rank: usize, op: usize) -> Moment {
         self.op_start(rank, op) + 1
     }
 
     /// Start of a kept call.
-    pub fn call_start(&self, process: usize, call: usize) -> Moment {
+    pub(crate) fn call_start(&self, process: usize, call: usize) -> Moment {
         self.calls[process] + 2 * call as Moment
     }
 
     /// Return of a kept call.
-    pub fn call_return(&self, process: usize, call: usize) -> Moment {
+    pub(crate) fn call_return(&self, process: usize, call: usize) -> Moment {
         self.call_start(process, call) + 1
     }
 
     /// What a moment belongs to.
-    pub fn owner(&self, moment: Moment) -> Owner {
+    pub(crate) fn owner(&self, moment: Moment) -> Owner {
         let within = |bounds: &[Moment]| {
             let after = bounds.partition_point(|&first| first <= moment);
             let list = after.checked_sub(1).filter(|&list| list + 1 < bounds.len())?;

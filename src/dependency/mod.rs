@@ -4,21 +4,21 @@
 //! ranks met ([`across`]) make a graph ([`build`], [`graph`], numbered by [`layout`], with delays from [`latency`]). It can be
 //! played again (`replay`), walked backwards from a step's end ([`path`], [`steps`]), and changed ([`what_if`], [`late`]).
 
-pub mod across;
-pub mod build;
-pub mod deeds;
-pub mod events;
-pub mod graph;
-pub mod late;
-pub mod latency;
-pub mod layout;
-pub mod model;
-pub mod path;
-pub mod queue;
-pub mod replay;
-pub mod steps;
-pub mod view;
-pub mod what_if;
+pub(crate) mod across;
+pub(crate) mod build;
+pub(crate) mod deeds;
+pub(crate) mod events;
+pub(crate) mod graph;
+pub(crate) mod late;
+pub(crate) mod latency;
+pub(crate) mod layout;
+pub(crate) mod model;
+pub(crate) mod path;
+pub(crate) mod queue;
+pub(crate) mod replay;
+pub(crate) mod steps;
+pub(crate) mod view;
+pub(crate) mod what_if;
 
 #[cfg(test)]
 mod tests;
@@ -63,7 +63,7 @@ impl Outcome {
 
 /// Replays a run and predicts what changes would gain. `events` are the communication of each rank, `steps` those of the run.
 /// The pieces of critical paths are many: they stay if `keep_pieces`.
-pub fn analyse(
+pub(crate) fn analyse(
     traces: &[RankTrace],
     events: &[Vec<Event>],
     steps: &[RunSpan],

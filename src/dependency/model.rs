@@ -17,15 +17,13 @@ const MOST: usize = 1 << 28;
 
 /// A run with its graph: what paths and scenarios read.
 #[derive(Debug)]
-pub struct Model<'a> {
+pub(crate) struct Model<'a> {
     /// The ranks.
     pub traces: &'a [RankTrace],
     /// Their processes.
     pub processes: Vec<Process<'a>>,
     /// The communication of each rank.
     pub events: &'a [Vec<Event>],
-    /// Matched collectives.
-    pub across: &'a Across,
     /// The steps of the run.
     pub steps: &'a [RunSpan],
     /// The graph.
@@ -39,7 +37,7 @@ impl<'a> Model<'a> {
     ///
     /// # Errors
     /// Why the run has none.
-    pub fn new(
+    pub(crate) fn new(
         traces: &'a [RankTrace],
         events: &'a [Vec<Event>],
         steps: &'a [RunSpan],
@@ -59,11 +57,11 @@ impl<'a> Model<'a> {
         let built = build::build(traces, &processes, events, across);
         let ops: Vec<_> = traces.iter().map(|trace| &trace.ops).collect();
         let bounds = Bounds::new(steps, &ops, &built.layout);
-        Ok(Model { traces, processes, events, across, steps, built, bounds })
+        Ok(Model { traces, processes, events, steps, built, bounds })
     }
 
     /// The rank that a moment belongs to; `None` for marks between things.
-    pub fn rank_of(&self, moment: Moment) -> Option<usize> {
+    pub(crate) fn rank_of(&self, moment: Moment) -> Option<usize> {
         match self.built.layout.owner(moment) {
             Owner::Op(rank, _) => Some(rank),
             Owner::Call(process, _) => self.processes[process].ranks.first().copied(),
@@ -72,7 +70,7 @@ impl<'a> Model<'a> {
     }
 
     /// The edge whose time is the work of an operation: its transfer, if it meets other ranks.
-    pub fn work(&self, rank: usize, op: usize) -> Option<usize> {
+    pub(crate) fn work(&self, rank: usize, op: usize) -> Option<usize> {
         let graph = &self.built.graph;
         let end = self.built.layout.op_end(rank, op);
         let of = |reason| graph.edges_for(end, reason).next();
@@ -80,7 +78,7 @@ impl<'a> Model<'a> {
     }
 
     /// How long a communication kernel takes after those that it waits for have come, ns.
-    pub fn moves(&self, rank: usize, op: usize) -> Ns {
+    pub(crate) fn moves(&self, rank: usize, op: usize) -> Ns {
         self.work(rank, op).map_or(0, |edge| self.built.graph.weight[edge].max(0))
     }
 }

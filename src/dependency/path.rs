@@ -62,11 +62,11 @@ pub struct Piece {
 }
 
 /// Time of operations on critical paths, ns: for each rank by index of the operation.
-pub type OnPath = Vec<HashMap<usize, Ns>>;
+pub(crate) type OnPath = Vec<HashMap<usize, Ns>>;
 
 /// Shortest transfers of operations of one kind, to tell waiting where a partner is not captured.
 #[derive(Debug, Default)]
-pub struct Floors {
+pub(crate) struct Floors {
     shortest: HashMap<(usize, Kind), Ns>,
     /// Kind of each communication kernel, by rank and operation.
     kinds: Vec<HashMap<usize, Kind>>,
@@ -76,7 +76,7 @@ type Kind = (CommOp, Option<u64>, Option<u64>, NameId);
 
 impl Floors {
     /// Learns them from all communication.
-    pub fn new(model: &Model<'_>) -> Floors {
+    pub(crate) fn new(model: &Model<'_>) -> Floors {
         let mut floors =
             Floors { kinds: vec![HashMap::new(); model.traces.len()], ..Floors::default() };
         for (r, events) in model.events.iter().enumerate() {
@@ -94,7 +94,7 @@ impl Floors {
 
     /// Of the time that a communication kernel takes after all known partners have come, what its transfer takes: all of it
     /// where all partners are known, else as much as the shortest of its kind.
-    pub fn transfer(&self, model: &Model<'_>, rank: usize, op: usize) -> Ns {
+    pub(crate) fn transfer(&self, model: &Model<'_>, rank: usize, op: usize) -> Ns {
         let took = model.moves(rank, op);
         if model.built.met[rank].get(&op).is_some_and(|met| met.complete) {
             return took;
@@ -106,7 +106,7 @@ impl Floors {
 }
 
 /// The pieces of a step's critical path, the last one first. They follow each other without a gap.
-pub fn pieces(model: &Model<'_>, floors: &Floors, step: usize) -> Vec<Piece> {
+pub(crate) fn pieces(model: &Model<'_>, floors: &Floors, step: usize) -> Vec<Piece> {
     let graph = &model.built.graph;
     let rank = model.steps[step].slowest;
     let [begin, end] = model.bounds.get(step, rank);
@@ -187,7 +187,7 @@ fn part(model: &Model<'_>, moment: Moment, reason: Reason) -> Part {
 
 /// The path of a step, whose pieces are given, in numbers. Where clocks run at different speeds, common time differs from the report's own by
 /// nanoseconds: that goes to the lag, so that the parts add up to the step.
-pub fn critical_path(model: &Model<'_>, pieces: &[Piece], step: usize) -> CriticalPath {
+pub(crate) fn critical_path(model: &Model<'_>, pieces: &[Piece], step: usize) -> CriticalPath {
     let mut parts: BTreeMap<Part, Ns> = BTreeMap::new();
     let mut by_rank: BTreeMap<u32, Ns> = BTreeMap::new();
     for piece in pieces {

@@ -15,7 +15,7 @@ const TOGETHER: f64 = 0.02;
 
 /// One launch into a stream, in the order of the calls.
 #[derive(Debug, Clone, Copy)]
-pub struct Launched {
+pub(crate) struct Launched {
     /// Start of the operation on the GPU.
     pub op_start: Ns,
     /// When the call returned.
@@ -28,7 +28,7 @@ pub struct Launched {
 
 impl Launched {
     /// True if it took far longer than it usually does.
-    pub fn is_long(&self) -> bool {
+    pub(crate) fn is_long(&self) -> bool {
         self.took > self.quick.max(1).saturating_mul(LONG)
     }
 }
@@ -50,7 +50,7 @@ fn pending(launches: &[Launched]) -> Vec<usize> {
 }
 
 /// How many operations are pending where the queue is full; `None` if the capture does not show it full.
-pub fn depth(launches: &[Launched]) -> Option<usize> {
+pub(crate) fn depth(launches: &[Launched]) -> Option<usize> {
     let pending = pending(launches);
     let deepest = pending.iter().copied().max()?;
     let is_full = |n: usize| n as f64 >= deepest as f64 * (1.0 - TOGETHER);

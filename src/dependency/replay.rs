@@ -5,7 +5,7 @@ use crate::model::Ns;
 
 /// What becomes of a lag whose cause a scenario takes away or makes earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lags {
+pub(crate) enum Lags {
     /// It goes with its cause.
     OfCause,
     /// It stays, whatever comes last.
@@ -13,7 +13,7 @@ pub enum Lags {
 }
 
 /// The time of every moment, ns on the common clock, with these weights of the edges.
-pub fn replay(graph: &Graph, weights: &[Ns], lags: Lags) -> Vec<Ns> {
+pub(crate) fn replay(graph: &Graph, weights: &[Ns], lags: Lags) -> Vec<Ns> {
     let mut times = graph.observed.clone();
     for &moment in &graph.order {
         let m = moment as usize;

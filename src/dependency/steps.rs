@@ -7,7 +7,7 @@ use crate::stats;
 
 /// One step of the run as it was measured.
 #[derive(Debug, Clone)]
-pub struct RunSpan {
+pub(crate) struct RunSpan {
     /// Position among the run's steps.
     pub index: usize,
     /// In the summaries.
@@ -22,7 +22,7 @@ pub struct RunSpan {
 
 /// The edge of a window: so long after a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bound {
+pub(crate) struct Bound {
     /// The moment.
     pub moment: Moment,
     /// What passes after it, ns; 0 where the window begins or ends with the moment.
@@ -31,20 +31,20 @@ pub struct Bound {
 
 impl Bound {
     /// When it is.
-    pub fn at(self, times: &[Ns]) -> Ns {
+    pub(crate) fn at(self, times: &[Ns]) -> Ns {
         times[self.moment as usize].saturating_add(self.offset)
     }
 }
 
 /// Begin and end of each step on each rank.
 #[derive(Debug, Default)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     of: Vec<Vec<[Bound; 2]>>,
 }
 
 impl Bounds {
     /// Finds them.
-    pub fn new(steps: &[RunSpan], ops: &[&Ops], layout: &Layout) -> Bounds {
+    pub(crate) fn new(steps: &[RunSpan], ops: &[&Ops], layout: &Layout) -> Bounds {
         let by_end: Vec<Vec<(Ns, u32)>> = ops
             .iter()
             .map(|ops| {
@@ -63,12 +63,12 @@ impl Bounds {
     }
 
     /// Begin and end of a step on a rank.
-    pub fn get(&self, step: usize, rank: usize) -> [Bound; 2] {
+    pub(crate) fn get(&self, step: usize, rank: usize) -> [Bound; 2] {
         self.of[step][rank]
     }
 
     /// The time of each step: that of its slowest rank.
-    pub fn step_times(&self, times: &[Ns]) -> Vec<Ns> {
+    pub(crate) fn step_times(&self, times: &[Ns]) -> Vec<Ns> {
         let of_rank = |[begin, end]: &[Bound; 2]| end.at(times).saturating_sub(begin.at(times));
         self.of.iter().map(|ranks| ranks.iter().map(of_rank).max().unwrap_or(0)).collect()
     }
@@ -97,7 +97,7 @@ fn bound(at: Ns, rank: usize, ops: &Ops, by_end: &[(Ns, u32)], layout: &Layout) 
 }
 
 /// Median over the steps that count, ns.
-pub fn median(steps: &[RunSpan], times: &[Ns]) -> Option<Ns> {
+pub(crate) fn median(steps: &[RunSpan], times: &[Ns]) -> Option<Ns> {
     let counted: Vec<Ns> =
         steps.iter().zip(times).filter(|(step, _)| step.counted).map(|(_, &ns)| ns).collect();
     stats::median_i64(&counted)

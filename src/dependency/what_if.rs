@@ -32,7 +32,7 @@ struct Question<'a> {
 }
 
 /// Predictions for all scenarios that change anything, the greatest gain first.
-pub fn predict(model: &Model<'_>, floors: &Floors) -> Vec<WhatIf> {
+pub(crate) fn predict(model: &Model<'_>, floors: &Floors) -> Vec<WhatIf> {
     let measured: Vec<Ns> = model.steps.iter().map(|step| step.step_ns).collect();
     let Some(now) = steps::median(model.steps, &measured) else { return Vec::new() };
     let mut list: Vec<WhatIf> = scenarios(model, floors)

@@ -65,7 +65,7 @@ impl Export {
 }
 
 /// Everything together, with what is missing.
-pub fn assemble(
+pub(super) fn assemble(
     (runs, without_work): (Vec<(Run, Vec<Export>)>, Vec<(Export, Error)>),
     inspector_logs: Vec<InspectorLog>,
     nccl_logs: Vec<NcclLogFile>,

@@ -15,7 +15,7 @@ const LISTED: usize = 8;
 const COMPARED: usize = 40;
 
 /// `nsysnccl report` of a run with everything that belongs to it; `None` if it would fail, or if a path cannot be printed as it is.
-pub fn report(run: &Run, paths: &[PathBuf]) -> Option<Vec<String>> {
+pub(super) fn report(run: &Run, paths: &[PathBuf]) -> Option<Vec<String>> {
     if run.problem.is_some() {
         return None;
     }
@@ -36,7 +36,7 @@ pub fn report(run: &Run, paths: &[PathBuf]) -> Option<Vec<String>> {
 }
 
 /// `nsysnccl compare` of the runs that can be reported on, if there are several.
-pub fn compare(runs: &[Run]) -> Option<Vec<String>> {
+pub(super) fn compare(runs: &[Run]) -> Option<Vec<String>> {
     let mut good: Vec<&Run> = runs.iter().filter(|run| run.problem.is_none()).collect();
     // The first is the baseline: the plain program among its changes, if there is one.
     let plain =

@@ -17,7 +17,7 @@ use crate::{Error, Result};
 
 /// What was read.
 #[derive(Debug, Default)]
-pub struct Read {
+pub(super) struct Read {
     /// Exports of nsys with GPU work.
     pub exports: Vec<(PathBuf, contents::Contents)>,
     /// Exports of nsys without GPU work, with the reason.
@@ -102,7 +102,7 @@ pub fn list(paths: &[PathBuf]) -> Vec<Result<Listed>> {
 ///
 /// # Errors
 /// None that is about a file: those are in [`Read::unusable`].
-pub fn read(listed: &[Result<Listed>], tick: &(impl Fn() + Sync)) -> Result<Read> {
+pub(super) fn read(listed: &[Result<Listed>], tick: &(impl Fn() + Sync)) -> Result<Read> {
     let step = Regex::new(DEFAULT_PATTERN).map_err(|e| {
         Error::usage(format!("the default pattern is not a regular expression: {e}"))
     })?;

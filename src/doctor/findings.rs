@@ -25,7 +25,7 @@ const VERSIONS: usize = 6;
 const NOTE: usize = 200;
 
 /// A run with what belongs to it.
-pub struct Facts<'a> {
+pub(super) struct Facts<'a> {
     /// The run.
     pub run: &'a Run,
     /// Its exports.
@@ -59,7 +59,7 @@ fn missing(
 }
 
 /// Everything that is missing from a run.
-pub fn of_run(facts: &Facts<'_>) -> Vec<Missing> {
+pub(super) fn of_run(facts: &Facts<'_>) -> Vec<Missing> {
     let of_the_run = [
         problem(facts.run),
         captured_apart(facts.run),
@@ -598,7 +598,7 @@ fn profiler_warnings(export: &Export) -> Option<Missing> {
 }
 
 /// An export of which no report can be made, since it holds no GPU work.
-pub fn without_work(export: &Export, reason: &Error) -> Missing {
+pub(super) fn without_work(export: &Export, reason: &Error) -> Missing {
     let found = missing(
         Id::NoGpuWork,
         format!("The export {}.", reason.fact.trim_end_matches('.')),
@@ -609,7 +609,7 @@ pub fn without_work(export: &Export, reason: &Error) -> Missing {
 }
 
 /// What is said of logs that belong to no run, and of logs alone.
-pub fn of_logs(
+pub(super) fn of_logs(
     any_run: bool,
     inspector: &[InspectorLog],
     nccl_logs: &[NcclLogFile],
@@ -662,7 +662,7 @@ pub fn of_logs(
 }
 
 /// The same about several runs or files is said once; the most important comes first.
-pub fn merged(findings: Vec<Missing>) -> Vec<Missing> {
+pub(super) fn merged(findings: Vec<Missing>) -> Vec<Missing> {
     let mut list: Vec<Missing> = Vec::new();
     for finding in findings {
         match list

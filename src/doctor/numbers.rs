@@ -28,7 +28,7 @@ fn null(why: impl Into<String>) -> Judged {
 }
 
 /// The numbers of a run.
-pub fn of(
+pub(super) fn of(
     run: &Run,
     exports: &[Export],
     inspector: &[&InspectorLog],
@@ -156,7 +156,7 @@ fn copies(run: &Run) -> Judged {
 }
 
 /// True if ranks send to each other and nothing says to whom.
-pub fn sends_to_nobody(run: &Run, exports: &[Export]) -> bool {
+pub(super) fn sends_to_nobody(run: &Run, exports: &[Export]) -> bool {
     run.ranks.iter().any(|rank| rank.send_kernels > 0)
         && exports.iter().all(|export| export.rows.nccl_sizes == 0)
 }
@@ -213,7 +213,7 @@ fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judg
 }
 
 /// True if the rank's process logged operations with Inspector.
-pub fn has_log(inspector: &[&InspectorLog], rank: &Rank) -> bool {
+pub(super) fn has_log(inspector: &[&InspectorLog], rank: &Rank) -> bool {
     let wrote = |writer: &&Writer| {
         writer.pid == Some(rank.pid) && may_be_one_host(rank.hostname.as_deref(), &writer.hostname)
     };
@@ -238,7 +238,7 @@ fn beside(run: &Run, inspector: &[&InspectorLog]) -> Judged {
 }
 
 /// Communicating ranks of which no NCCL log names a connection, although one does of others.
-pub fn unconnected(run: &Run, nccl_logs: &[&NcclLogFile]) -> Vec<u32> {
+pub(super) fn unconnected(run: &Run, nccl_logs: &[&NcclLogFile]) -> Vec<u32> {
     let is_named = |rank: &&Rank| nccl_logs.iter().any(|log| log.connected.contains(&rank.pid));
     let talking = || run.ranks.iter().filter(|rank| rank.comm_kernels > 0);
     if !talking().any(|rank| is_named(&rank)) {

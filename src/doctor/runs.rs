@@ -41,7 +41,7 @@ struct Beside<'a> {
 ///
 /// # Errors
 /// A file that was read once cannot be read again.
-pub fn of(
+pub(super) fn of(
     exports: Vec<(PathBuf, Contents)>,
     inspector: &[InspectorLog],
     nccl_logs: &[NcclLogFile],

@@ -21,7 +21,7 @@ fn whole_count(count: f64) -> String {
 }
 
 /// Exposed communication that is not waiting for a late rank, as a share of the step.
-pub fn moving_fraction(report: &Report) -> Option<f64> {
+pub(super) fn moving_fraction(report: &Report) -> Option<f64> {
     let values = &report.summary.values;
     // Without ratios part of the work is of unknown class, and these are lower bounds.
     values.median(Metric::ExposedCommFraction)?;
@@ -33,7 +33,7 @@ pub fn moving_fraction(report: &Report) -> Option<f64> {
 const DOMINANT: f64 = 0.01;
 
 /// The largest part of a step that is not compute: it always has a finding.
-pub fn largest(report: &Report) -> Option<Metric> {
+pub(super) fn largest(report: &Report) -> Option<Metric> {
     let of = |metric| report.summary.values.median(metric);
     let parts = [Metric::ExposedCommNs, Metric::ExposedCopyNs, Metric::IdleNs];
     let measured: Vec<(f64, Metric)> =
@@ -44,7 +44,7 @@ pub fn largest(report: &Report) -> Option<Metric> {
 
 /// Exposed communication, and why nothing hides it. It is worth a word from a twentieth of the step on, or if it is the largest
 /// part that is not compute.
-pub fn share(report: &Report, largest: Option<Metric>) -> Option<Finding> {
+pub(super) fn share(report: &Report, largest: Option<Metric>) -> Option<Finding> {
     let values = &report.summary.values;
     let (step, comm, exposed) = (
         values.median(Metric::StepNs)?,
@@ -147,7 +147,7 @@ fn remedies(report: &Report, one_at_the_end: bool, overlap: f64) -> String {
 }
 
 /// Many operations that are too small to use the link.
-pub fn tiny_messages(report: &Report) -> Option<Finding> {
+pub(super) fn tiny_messages(report: &Report) -> Option<Finding> {
     const TINY: u64 = 64 * 1024;
     let per_step = report.summary.values.median(Metric::CommCount)?;
     let step = report.summary.values.median(Metric::StepNs)?;
@@ -205,7 +205,7 @@ fn below_half_speed(report: &Report) -> Option<(u64, u64, i64)> {
 }
 
 /// Collectives that ranks left at different times although they leave together: the clocks do not explain it.
-pub fn end_spread(report: &Report) -> Option<Finding> {
+pub(super) fn end_spread(report: &Report) -> Option<Finding> {
     let spread = |group: &CollectiveGroup| -> Option<(f64, i64, i64)> {
         let (spread, transfer) = (group.leave_spread_p95_ns?, group.transfer_ns?);
         Some((spread as f64 / transfer.max(1) as f64, spread, transfer))
@@ -234,7 +234,7 @@ pub fn end_spread(report: &Report) -> Option<Finding> {
 
 /// Time in which GPUs wait for their hosts. A rank that is known to idle longer than the others has its own finding: then
 /// only the others' idle time is worth another one.
-pub fn idle(report: &Report, late: Option<u32>, largest: Option<Metric>) -> Option<Finding> {
+pub(super) fn idle(report: &Report, late: Option<u32>, largest: Option<Metric>) -> Option<Finding> {
     let values = &report.summary.values;
     let (step, idle) = (values.median(Metric::StepNs)?, values.median(Metric::IdleNs)?);
     let by_rank: Vec<(f64, u32)> = report

@@ -53,7 +53,7 @@ const KINDS: [Kind; 4] = [
 ];
 
 /// Every kind of copy that costs part of the step.
-pub fn copies(report: &Report) -> Vec<Finding> {
+pub(super) fn copies(report: &Report) -> Vec<Finding> {
     KINDS.iter().filter_map(|kind| of_kind(report, kind)).collect()
 }
 

@@ -9,7 +9,7 @@ use crate::report::Report;
 const NOTHING: f64 = 0.005;
 
 /// The finding with what removing its cause would gain, if the run was replayed.
-pub fn weighed(mut finding: Finding, report: &Report) -> Finding {
+pub(super) fn weighed(mut finding: Finding, report: &Report) -> Finding {
     let Some(step) = report.summary.values.median(Metric::StepNs).filter(|step| *step > 0.0) else {
         return finding;
     };

@@ -12,14 +12,14 @@ mod words;
 mod tests;
 
 use self::straggler::Cause;
-pub use self::unknown::unknown;
+pub(crate) use self::unknown::unknown;
 use self::words::{percent, period};
 use crate::catalogue::{Finding, Id, Severity};
 use crate::model::Metric;
 use crate::report::Report;
 
 /// All findings of a report, not yet weighed.
-pub fn find(report: &Report) -> Vec<Finding> {
+pub(crate) fn find(report: &Report) -> Vec<Finding> {
     let late = straggler::find(report);
     let mut list = Vec::new();
     match &late {
@@ -48,7 +48,7 @@ pub fn find(report: &Report) -> Vec<Finding> {
 }
 
 /// Weighs findings by what removing their cause would gain, where that is predicted, and puts them in order.
-pub fn weighed(findings: Vec<Finding>, report: &Report) -> Vec<Finding> {
+pub(crate) fn weighed(findings: Vec<Finding>, report: &Report) -> Vec<Finding> {
     let mut list: Vec<Finding> =
         findings.into_iter().map(|finding| gain::weighed(finding, report)).collect();
     sort(&mut list);
@@ -63,7 +63,7 @@ fn captured_apart(report: &Report) -> Option<Finding> {
 }
 
 /// A slow transport is the cause of which exposed communication is the effect: it weighs as much and is said first.
-pub fn weigh_transport(mut finding: Finding, report: &Report) -> Finding {
+pub(crate) fn weigh_transport(mut finding: Finding, report: &Report) -> Finding {
     let of_step = |metric| report.summary.values.median(metric);
     let is_slow = finding.id.removed().is_some();
     let (Some(step), Some(comm), Some(exposed)) = (
@@ -83,7 +83,7 @@ pub fn weigh_transport(mut finding: Finding, report: &Report) -> Finding {
 }
 
 /// The order in which findings are printed: what spoils the measurement, then severity, gain, cost, causes before effects, name.
-pub fn sort(list: &mut [Finding]) {
+pub(crate) fn sort(list: &mut [Finding]) {
     let cost = |f: &Finding| f.cost_ns.unwrap_or(0);
     // Without a prediction nothing is known to be gained: such findings come after those of their severity that have one.
     let gain = |f: &Finding| f.gain_ns.unwrap_or(-1);

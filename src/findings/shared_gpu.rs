@@ -7,7 +7,7 @@ use crate::report::{Report, gpus};
 use crate::units;
 
 /// Several ranks on one GPU: it runs them in turns, so that kernels and steps of each last longer by what the others do.
-pub fn shared_gpu(report: &Report) -> Option<Finding> {
+pub(super) fn shared_gpu(report: &Report) -> Option<Finding> {
     let shared = gpus::shared(&report.ranks);
     let ranks: Vec<String> = shared
         .iter()

@@ -32,7 +32,7 @@ const EXPLAINS: f64 = 0.3;
 
 /// The rank that the others wait for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Straggler {
+pub(super) struct Straggler {
     /// Rank number.
     pub rank: u32,
     /// What the others wait for it, ns a step.
@@ -48,7 +48,7 @@ pub struct Straggler {
 /// What the late rank does longer than the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Cause {
+pub(super) enum Cause {
     /// Idle, mostly because its host launches late.
     Host,
     /// Idle for another reason.
@@ -79,7 +79,7 @@ fn counted_waits(report: &Report) -> Vec<BTreeMap<u32, (i64, i64)>> {
 }
 
 /// Exposed waiting in a step, mean over ranks, median over steps, ns; `None` if no collective was matched.
-pub fn waiting(report: &Report) -> Option<f64> {
+pub(super) fn waiting(report: &Report) -> Option<f64> {
     let ranks = report.ranks.len().max(1) as f64;
     let means: Vec<f64> = counted_waits(report)
         .iter()
@@ -89,7 +89,7 @@ pub fn waiting(report: &Report) -> Option<f64> {
 }
 
 /// Finds the rank that most waiting is for.
-pub fn find(report: &Report) -> Option<Straggler> {
+pub(super) fn find(report: &Report) -> Option<Straggler> {
     let step = report.summary.values.median(Metric::StepNs)?;
     let steps = counted_waits(report);
     let of =
@@ -178,7 +178,7 @@ fn excess(report: &Report, late: u32, metric: Metric, late_in: &[bool]) -> Optio
 
 impl Straggler {
     /// What to tell.
-    pub fn finding(&self, report: &Report) -> Option<Finding> {
+    pub(super) fn finding(&self, report: &Report) -> Option<Finding> {
         let step = report.summary.values.median(Metric::StepNs)?;
         let rank = report.ranks.iter().find(|r| r.rank == self.rank)?;
         let (last, ordered) = (rank.last_count?, rank.ordered_count?);
@@ -273,7 +273,7 @@ impl Straggler {
 }
 
 /// What a rank's host did while its GPU was idle, in words.
-pub fn host_did(report: &Report, rank: u32) -> Option<String> {
+pub(super) fn host_did(report: &Report, rank: u32) -> Option<String> {
     let own = report.places.idle.iter().filter(|row| row.rank == rank);
     let row = |row: &IdleTime| format!("{} {} a step", row.name, ms(row.ns as f64));
     let list: Vec<String> = own.take(EVIDENT).map(row).collect();
@@ -336,7 +336,7 @@ impl Cause {
 }
 
 /// Waiting that no single rank is to blame for.
-pub fn jitter(report: &Report) -> Option<Finding> {
+pub(super) fn jitter(report: &Report) -> Option<Finding> {
     let step = report.summary.values.median(Metric::StepNs)?;
     let waiting = waiting(report).filter(|_| !is_whole(report))?;
     let share = waiting / step;
@@ -373,7 +373,7 @@ pub fn jitter(report: &Report) -> Option<Finding> {
 }
 
 /// True if ranks send to each other in pairs, as stages of a pipeline do, whether or not it is known which pairs.
-pub fn is_pipeline(report: &Report) -> bool {
+pub(super) fn is_pipeline(report: &Report) -> bool {
     let several =
         |group: &CollectiveGroup| group.op == CommOp::SendRecv.label() && group.ranks.len() > 2;
     let time = |sends: bool| -> f64 {
@@ -392,7 +392,7 @@ pub fn is_pipeline(report: &Report) -> bool {
 
 /// Ranks that do not compute equally long, where no rank is known to be late: else that one's lateness is what the step takes
 /// longer for, whatever its cause.
-pub fn imbalance(report: &Report) -> Option<Finding> {
+pub(super) fn imbalance(report: &Report) -> Option<Finding> {
     let step = report.summary.values.median(Metric::StepNs)?;
     let compute: Vec<(f64, u32)> = report
         .ranks

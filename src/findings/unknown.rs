@@ -4,7 +4,7 @@ use crate::catalogue::{Class, Finding, Id, Unknown};
 use crate::report::Report;
 
 /// One entry for each missing kind that a rule of the catalogue needs. A rule that says something has what it needs.
-pub fn unknown(report: &Report, findings: &[Finding]) -> Vec<Unknown> {
+pub(crate) fn unknown(report: &Report, findings: &[Finding]) -> Vec<Unknown> {
     let silent = |id: &Id| !findings.iter().any(|finding| finding.id == *id);
     let missing = Class::ALL.into_iter().filter(|class| is_missing(*class, report));
     let entry = |class: Class| {

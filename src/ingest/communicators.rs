@@ -16,7 +16,7 @@ const NAME_LENGTH: usize = 64;
 
 /// Adds to each trace the communicators that the logs of its process name and that it does not know itself, and the number of ranks of
 /// the run, if nothing else says it: the ranks of its largest communicator. Says which logs name another host than the report.
-pub fn learn(traces: &mut [RankTrace], logs: &[&NcclLog]) -> Option<Warning> {
+pub(crate) fn learn(traces: &mut [RankTrace], logs: &[&NcclLog]) -> Option<Warning> {
     let processes: Vec<(u32, Option<String>)> =
         traces.iter().map(|trace| (trace.pid, trace.hostname.clone())).collect();
     let mut renamed: Vec<(u32, String)> = Vec::new();

@@ -34,7 +34,7 @@ impl Form {
 
 /// A stream as UTF-8 without a byte-order mark; what is not text passes unchanged.
 #[derive(Debug)]
-pub struct AsUtf8<R> {
+pub(crate) struct AsUtf8<R> {
     stream: R,
     form: Option<Form>,
     /// Bytes to hand out, from `at` on.
@@ -46,7 +46,7 @@ pub struct AsUtf8<R> {
 
 impl<R: Read> AsUtf8<R> {
     /// Over `stream`, whose first bytes decide.
-    pub fn new(stream: R) -> Self {
+    pub(crate) fn new(stream: R) -> Self {
         Self { stream, form: None, ready: Vec::new(), at: 0, rest: Vec::new() }
     }
 

@@ -12,7 +12,10 @@ const DEEPEST: usize = 100;
 ///
 /// # Errors
 /// A folder that cannot be listed, or folders inside each other without end.
-pub fn files_below(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Result<BTreeSet<PathBuf>> {
+pub(crate) fn files_below(
+    folder: &Path,
+    wanted: &dyn Fn(&Path) -> bool,
+) -> Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     search(folder, DEEPEST, wanted, &mut BTreeSet::new(), &mut found)?;
     Ok(found)

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 /// Host names are compared up to the first dot: one side may have the domain, or no name at all.
-pub fn may_be_one_host(traced: Option<&str>, logged: &str) -> bool {
+pub(crate) fn may_be_one_host(traced: Option<&str>, logged: &str) -> bool {
     let short = |name: &str| name.split('.').next().unwrap_or(name).to_ascii_lowercase();
     traced.is_none_or(|name| logged.is_empty() || short(name) == short(logged))
 }
 
 /// How the communicators of a logged process fit those of a traced one, from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fit {
+pub(crate) enum Fit {
     /// Both name communicators, and none of them is the same: another process.
     No,
     /// Nothing is known of the communicators of one of them.
@@ -25,7 +25,7 @@ pub enum Fit {
 impl Fit {
     /// How one communicator fits: `own` is the rank of the traced process in it, if that is known, `logged` that of the logged one;
     /// `is_used` says whether the traced process used it at all.
-    pub fn of(own: Option<u32>, logged: u32, is_used: bool) -> Fit {
+    pub(crate) fn of(own: Option<u32>, logged: u32, is_used: bool) -> Fit {
         match own {
             Some(own) if own == logged => Fit::SameRank,
             None if is_used => Fit::Shared,
@@ -37,7 +37,7 @@ impl Fit {
 /// The other host whose process of the same pid is the traced one; `None` if there is none, or if several may be.
 /// `logged` are the hosts whose logs name that pid, with how their communicators fit. `only` is false if several traced
 /// processes have that pid.
-pub fn other_host<'a>(logged: &BTreeMap<&'a str, Fit>, only: bool) -> Option<&'a str> {
+pub(crate) fn other_host<'a>(logged: &BTreeMap<&'a str, Fit>, only: bool) -> Option<&'a str> {
     let best = *logged.values().max()?;
     let enough = match best {
         Fit::No => false,

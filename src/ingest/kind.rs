@@ -11,11 +11,11 @@ use crate::{Result, units};
 /// Bytes at the front of a file that tell what it is.
 const HEAD: u64 = 64 * 1024;
 /// The first bytes of a SQLite database (<https://www.sqlite.org/fileformat.html>).
-pub const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
+pub(crate) const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 /// The first bytes of an HDF5 file, which nsys exports too.
-pub const HDF5_MAGIC: &[u8] = b"\x89HDF";
+pub(crate) const HDF5_MAGIC: &[u8] = b"\x89HDF";
 /// The first bytes of a gzip file.
-pub const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+pub(crate) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
 /// What an input is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -209,7 +209,7 @@ impl Kind {
 ///
 /// # Errors
 /// It is not there or cannot be read.
-pub fn told(path: &Path) -> Result<Vec<Kind>> {
+pub(crate) fn told(path: &Path) -> Result<Vec<Kind>> {
     let bytes = open::head(path, HEAD)?;
     let mut text = Vec::new();
     // Reading from memory cannot fail.
@@ -231,23 +231,23 @@ pub fn told(path: &Path) -> Result<Vec<Kind>> {
 }
 
 /// True for a name under which an input is looked for in folders.
-pub fn is_looked_at(path: &Path) -> bool {
+pub(crate) fn is_looked_at(path: &Path) -> bool {
     let name = name(path);
     ROWS.iter().any(|row| row.names.iter().any(|pattern| fits(&name, pattern)))
 }
 
 /// True for a name that one of these kinds usually has.
-pub fn has_name_of(path: &Path, kinds: &[Kind]) -> bool {
+pub(crate) fn has_name_of(path: &Path, kinds: &[Kind]) -> bool {
     is_named(&name(path), kinds)
 }
 
 /// True for a file that belongs to an NPKit dump, which is a folder: it has no mark but its name.
-pub fn is_part_of_dump(path: &Path) -> bool {
+pub(crate) fn is_part_of_dump(path: &Path) -> bool {
     is_dump(&name(path))
 }
 
 /// What is read, for an error that found none of it: `exports of nsys (.sqlite), ... and NCCL logs (NCCL_DEBUG=INFO)`.
-pub fn list() -> String {
+pub(crate) fn list() -> String {
     let words: Vec<String> = ROWS
         .iter()
         .filter(|row| !row.known_by.is_empty())

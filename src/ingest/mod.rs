@@ -1,16 +1,16 @@
 //! Files in, model out.
 
-pub mod communicators;
-pub mod counters;
-pub mod encoding;
-pub mod folder;
-pub mod hosts;
-pub mod inspector;
-pub mod kind;
-pub mod nccl_log;
-pub mod nsys;
-pub mod one_run;
-pub mod open;
-pub mod ranks;
-pub mod sniff;
-pub mod topo;
+pub(crate) mod communicators;
+pub(crate) mod counters;
+pub(crate) mod encoding;
+pub(crate) mod folder;
+pub(crate) mod hosts;
+pub(crate) mod inspector;
+pub(crate) mod kind;
+pub(crate) mod nccl_log;
+pub(crate) mod nsys;
+pub(crate) mod one_run;
+pub(crate) mod open;
+pub(crate) mod ranks;
+pub(crate) mod sniff;
+pub(crate) mod topo;

@@ -9,7 +9,7 @@ use crate::units;
 use crate::warning::Warning;
 
 /// The ranks of a run of `world` ranks that are not `there`, the first few thousand; none if nothing says which ranks are there.
-pub fn absent_ranks(world: u32, there: &[RankTrace]) -> Vec<u32> {
+pub(crate) fn absent_ranks(world: u32, there: &[RankTrace]) -> Vec<u32> {
     if there.iter().any(|trace| trace.rank_source == RankSource::Order) {
         return Vec::new();
     }
@@ -18,7 +18,7 @@ pub fn absent_ranks(world: u32, there: &[RankTrace]) -> Vec<u32> {
 }
 
 /// A warning if ranks of the run are not here.
-pub fn missing_ranks(traces: &[RankTrace]) -> Vec<Warning> {
+pub(crate) fn missing_ranks(traces: &[RankTrace]) -> Vec<Warning> {
     let Some(world) = traces.iter().filter_map(|t| t.world_size).max() else { return Vec::new() };
     let missing = absent_ranks(world, traces);
     if missing.is_empty() && world as usize <= traces.len() {
@@ -35,7 +35,7 @@ pub fn missing_ranks(traces: &[RankTrace]) -> Vec<Warning> {
 }
 
 /// When a rank was captured, Unix ns.
-pub struct CapturedAt<'a> {
+pub(crate) struct CapturedAt<'a> {
     /// Its number.
     pub rank: u32,
     /// The report's file name.
@@ -54,7 +54,11 @@ pub struct CapturedAt<'a> {
 
 impl<'a> CapturedAt<'a> {
     /// `None` for a report that does not tell when it was captured: it has small numbers only.
-    pub fn new(trace: &'a RankTrace, span: (i64, i64), comms: BTreeSet<u64>) -> Option<Self> {
+    pub(crate) fn new(
+        trace: &'a RankTrace,
+        span: (i64, i64),
+        comms: BTreeSet<u64>,
+    ) -> Option<Self> {
         let epoch = trace.epoch_ns?;
         let span = (span.0.saturating_add(epoch), span.1.saturating_add(epoch));
         Some(Self {
@@ -70,7 +74,7 @@ impl<'a> CapturedAt<'a> {
 }
 
 /// The communicators that a rank made or used.
-pub fn communicators(trace: &RankTrace) -> BTreeSet<u64> {
+pub(crate) fn communicators(trace: &RankTrace) -> BTreeSet<u64> {
     let used = trace.nccl.iter().chain(&trace.gpu_operations).filter_map(|call| call.comm);
     used.chain(trace.comm_inits.iter().map(|init| init.comm)).filter(|comm| *comm != 0).collect()
 }
@@ -88,7 +92,9 @@ fn is_one_run(early: &[CapturedAt], late: &[CapturedAt]) -> bool {
 }
 
 /// When each rank was captured, as far as reports tell.
-pub fn captured_at<'t>(traces: impl IntoIterator<Item = &'t RankTrace>) -> Vec<CapturedAt<'t>> {
+pub(crate) fn captured_at<'t>(
+    traces: impl IntoIterator<Item = &'t RankTrace>,
+) -> Vec<CapturedAt<'t>> {
     let one = |trace: &'t RankTrace| {
         CapturedAt::new(
             trace,
@@ -101,7 +107,7 @@ pub fn captured_at<'t>(traces: impl IntoIterator<Item = &'t RankTrace>) -> Vec<C
 
 /// Why reports are not those of one run, if captures of one machine say so: its clock is one, so a process that was captured twice, or
 /// captures one after the other that share no communicator, are not ranks of one run.
-pub fn refusal(spans: &[CapturedAt<'_>]) -> Option<Error> {
+pub(crate) fn refusal(spans: &[CapturedAt<'_>]) -> Option<Error> {
     twice(spans).or_else(|| one_after_the_other(spans))
 }
 
@@ -169,7 +175,7 @@ fn share_communicator(early: &[&CapturedAt<'_>], late: &[&CapturedAt<'_>]) -> bo
 
 /// Ranks of one run are captured at the same time: a gap between two says that the reports are of several runs, unless a communicator
 /// says that they are of one.
-pub fn captured_apart(mut spans: Vec<CapturedAt<'_>>) -> Option<Warning> {
+pub(crate) fn captured_apart(mut spans: Vec<CapturedAt<'_>>) -> Option<Warning> {
     // Clocks of hosts may differ by seconds.
     const GAP_NS: i64 = 30_000_000_000;
     spans.sort_by_key(|at| (at.span, at.rank));

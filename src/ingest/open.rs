@@ -11,7 +11,7 @@ use crate::{Error, Result};
 ///
 /// # Errors
 /// It is not there, may not be read, or is a folder, a pipe, a socket or a device.
-pub fn open(path: &Path) -> Result<File> {
+pub(crate) fn open(path: &Path) -> Result<File> {
     let unreadable = |e: std::io::Error| match e.kind() {
         ErrorKind::NotFound => Error::input(path, "there is no such file"),
         _ => Error::input(path, format!("cannot be opened: {e}")),
@@ -27,7 +27,7 @@ pub fn open(path: &Path) -> Result<File> {
 ///
 /// # Errors
 /// As [`open`], or it cannot be read.
-pub fn head(path: &Path, most: u64) -> Result<Vec<u8>> {
+pub(crate) fn head(path: &Path, most: u64) -> Result<Vec<u8>> {
     let mut head = Vec::new();
     open(path)?
         .take(most)

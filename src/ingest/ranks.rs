@@ -22,7 +22,7 @@ const NAMED: usize = 8;
 ///
 /// # Errors
 /// Two traces claim one rank, or `rank_regex` is no pattern with a group `rank`.
-pub fn assign(
+pub(crate) fn assign(
     candidates: Vec<Candidate>,
     rank_regex: Option<&str>,
 ) -> Result<(Vec<RankTrace>, Vec<Warning>)> {
@@ -157,7 +157,7 @@ fn number_the_rest(numbered: &mut Vec<RankTrace>, mut rest: Vec<RankTrace>) -> V
 }
 
 /// True if the file's name ends in a rank number.
-pub fn has_rank_in_name(path: &Path) -> bool {
+pub(crate) fn has_rank_in_name(path: &Path) -> bool {
     Regex::new(FILE_NAME)
         .is_ok_and(|pattern| number_in(&pattern, &super::nsys::file_name(path)).is_some())
 }

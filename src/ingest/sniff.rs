@@ -16,7 +16,7 @@ const WAL_HEADER: usize = 32;
 ///
 /// # Errors
 /// A missing, empty, truncated or different file, each with the next step.
-pub fn require_sqlite(path: &Path) -> Result<u64> {
+pub(crate) fn require_sqlite(path: &Path) -> Result<u64> {
     if path.is_dir() {
         let look = format!(
             "name the .sqlite files in it; what is there, and which command fits, says: nsysnccl doctor {}",

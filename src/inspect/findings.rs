@@ -27,7 +27,7 @@ const SLOW: f64 = 0.8;
 const NAMED: usize = 3;
 
 /// Warnings that rest on the files and on what was counted while they were read.
-pub fn log_warnings(logs: &[(LogFile, Tally)]) -> Vec<Warning> {
+pub(super) fn log_warnings(logs: &[(LogFile, Tally)]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let name = |log: &LogFile| log.path.clone();
     let files = |holds: &dyn Fn(&LogFile) -> bool,
@@ -109,7 +109,7 @@ fn distinct<'a>(ids: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Warnings that rest on the finished numbers.
-pub fn view_warnings(view: &Inspection, seen: &Operations) -> Vec<Warning> {
+pub(super) fn view_warnings(view: &Inspection, seen: &Operations) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let ops = || view.communicators.iter().flat_map(|c| &c.ops);
     let sum = |f: &dyn Fn(&Op) -> u64| ops().map(f).sum::<u64>();
@@ -231,7 +231,7 @@ fn missing(view: &Inspection) -> Vec<Warning> {
 }
 
 /// What is slow, the worst first.
-pub fn findings(view: &Inspection) -> Vec<Finding> {
+pub(super) fn findings(view: &Inspection) -> Vec<Finding> {
     let mut findings = slow_processes(view);
     findings.extend(slow_communicators(view));
     findings.extend(slow_stretch(view));

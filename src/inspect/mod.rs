@@ -16,7 +16,7 @@ mod findings;
 mod inspected;
 mod operations;
 #[cfg(feature = "parquet")]
-pub mod parquet;
+pub(crate) mod parquet;
 mod repeats;
 pub mod settings;
 mod stopped;

@@ -18,7 +18,7 @@ use crate::stage::Stage;
 use crate::{Error, Result};
 
 /// Name, type and meaning of every column.
-pub const COLUMNS: [(&str, Kind, &str); 26] = [
+pub(crate) const COLUMNS: [(&str, Kind, &str); 26] = [
     ("file", Kind::Text, "path of the log"),
     ("comm_id", Kind::Text, "communicator hash as logged, 0x and at most 14 hex digits"),
     ("comm_name", Kind::Text, "name of the communicator; null if absent or unknown"),
@@ -138,7 +138,7 @@ impl Sink for Writer<'_> {
 ///
 /// # Errors
 /// `folder` holds other Parquet files, with which these would be mixed up; a file that cannot be read or written.
-pub fn write(
+pub(crate) fn write(
     logs: &[PathBuf],
     filter: &Filter,
     left_out: &BTreeSet<(usize, usize)>,

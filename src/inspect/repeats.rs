@@ -9,7 +9,7 @@ use crate::warning::Warning;
 
 /// What several files say about one another.
 #[derive(Debug, Default, PartialEq)]
-pub struct Repeats {
+pub(super) struct Repeats {
     /// Origins (file, index in it) whose records stand in another file too and are left out here.
     pub left_out: BTreeSet<(usize, usize)>,
     /// For each file the first file of the same process.
@@ -19,7 +19,7 @@ pub struct Repeats {
 }
 
 /// Compares files that hold the same rank of the same communicator, by the times at which equal sequence numbers were written.
-pub fn find(logs: &[(LogFile, Tally)]) -> Repeats {
+pub(super) fn find(logs: &[(LogFile, Tally)]) -> Repeats {
     let mut holders: BTreeMap<(&str, u32), Vec<(usize, usize)>> = BTreeMap::new();
     for (file, (_, tally)) in logs.iter().enumerate() {
         for (origin, o) in tally.origins.iter().enumerate().filter(|(_, o)| o.wanted) {

@@ -17,7 +17,7 @@ const GAPS: u64 = 5;
 
 /// How far a rank's log of one collective reaches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Reached {
+pub(super) struct Reached {
     /// The last sequence number.
     pub last: u64,
     /// Records with a number.
@@ -25,12 +25,12 @@ pub struct Reached {
 }
 
 /// Collectives of one communicator, with how far each rank's log of them reaches.
-pub type ByOp = BTreeMap<CommOp, BTreeMap<u32, Reached>>;
+pub(super) type ByOp = BTreeMap<CommOp, BTreeMap<u32, Reached>>;
 
 /// Names the ranks whose records end well before those of the others, with how far they are behind, for each collective.
 /// Numbers count calls of one communicator, so all ranks that take part reach the same one. A rank that keeps up in
 /// another collective goes on: the end of this one was lost.
-pub fn warnings(comm: &str, by_op: &ByOp) -> Vec<Warning> {
+pub(super) fn warnings(comm: &str, by_op: &ByOp) -> Vec<Warning> {
     let goes_on: BTreeSet<u32> = by_op
         .values()
         .filter_map(|ranks| Some((ranks, usual(ranks).filter(|&usual| usual >= BEHIND)?)))

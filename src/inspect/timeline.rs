@@ -23,7 +23,7 @@ struct BinTally {
 }
 
 /// The timeline of all communicators together, and that of each by its id.
-pub fn timelines(
+pub(super) fn timelines(
     operations: &Operations,
     size_of: impl Fn(&Operation<'_>) -> Size,
 ) -> (Timeline, BTreeMap<String, Timeline>) {

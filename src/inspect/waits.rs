@@ -14,7 +14,7 @@ const DECIDED_SHARE: f64 = 0.05;
 
 /// Waits of one rank, process or group while they are added up.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct WaitTally {
+pub(super) struct WaitTally {
     compared: u64,
     ordered: u64,
     last: u64,
@@ -39,7 +39,7 @@ impl WaitTally {
     }
 
     /// The finished figures.
-    pub fn finish(&self) -> Waits {
+    pub(super) fn finish(&self) -> Waits {
         let any = self.compared > 0;
         Waits {
             compared: self.compared,
@@ -54,14 +54,14 @@ impl WaitTally {
 }
 
 /// Middle and upper end of times.
-pub fn tail(counts: &Counts) -> Option<Tail> {
+pub(super) fn tail(counts: &Counts) -> Option<Tail> {
     let [p50, p95, p99] = counts.quantiles([0.5, 0.95, 0.99]);
     Some(Tail { p50: p50?, p95: p95?, p99: p99?, max: counts.max()? })
 }
 
 /// Operations of one series and size that all ranks logged.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct GroupWaits {
+pub(super) struct GroupWaits {
     /// Shortest times of any rank, microseconds.
     pub transfer: Counts,
     /// Bus bandwidths at the shortest time, decimal GB/s.
@@ -72,7 +72,7 @@ pub struct GroupWaits {
 
 /// Waits in every view of them.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct AllWaits<'a> {
+pub(super) struct AllWaits<'a> {
     /// By series and size.
     pub groups: BTreeMap<(usize, Size), GroupWaits>,
     /// By communicator and rank.
@@ -83,7 +83,7 @@ pub struct AllWaits<'a> {
 
 /// Compares every operation that all ranks of its communicator logged and that they leave together.
 /// `size_of` says how a series counts a size, `process_of` which process a rank of a communicator is.
-pub fn compare<'a>(
+pub(super) fn compare<'a>(
     operations: &'a Operations,
     size_of: impl Fn(&Operation<'_>) -> Size,
     process_of: impl Fn(&str, u32) -> Option<usize>,

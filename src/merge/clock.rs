@@ -18,14 +18,14 @@ const SAME_PASS_US: i64 = 250;
 
 /// The dump passes of one process, from the times of writing of all its records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Passes {
+pub(crate) struct Passes {
     /// First and last writing of each pass, Unix microseconds, in order.
     passes: Vec<(i64, i64)>,
 }
 
 impl Passes {
     /// Finds the passes in times of writing of any order.
-    pub fn new(mut written_us: Vec<i64>) -> Passes {
+    pub(crate) fn new(mut written_us: Vec<i64>) -> Passes {
         written_us.sort_unstable();
         let mut passes: Vec<(i64, i64)> = Vec::new();
         for at in written_us {
@@ -38,7 +38,7 @@ impl Passes {
     }
 
     /// The last writing of the pass before the one that wrote at `written_us`.
-    pub fn before(&self, written_us: i64) -> Option<i64> {
+    pub(crate) fn before(&self, written_us: i64) -> Option<i64> {
         let own = self.passes.partition_point(|(first, _)| *first <= written_us).checked_sub(1)?;
         Some(self.passes.get(own.checked_sub(1)?)?.1)
     }
@@ -47,7 +47,7 @@ impl Passes {
 /// The time within which an operation ended according to its record, Unix microseconds of the log's clock.
 /// Without a lower bound it is minus infinity; a record without a time of writing has no bounds at all.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// Not before.
     pub after: f64,
     /// Not after.
@@ -56,7 +56,7 @@ pub struct Ended {
 
 impl Ended {
     /// What the record says.
-    pub fn of(op: &LoggedOp, passes: &Passes) -> Ended {
+    pub(crate) fn of(op: &LoggedOp, passes: &Passes) -> Ended {
         let Some(written) = op.written_us else {
             return Ended { after: f64::NEG_INFINITY, by: f64::INFINITY };
         };
@@ -73,14 +73,14 @@ impl Ended {
     }
 
     /// How far `end_us` lies outside, microseconds; 0 inside.
-    pub fn outside(&self, end_us: f64) -> f64 {
+    pub(crate) fn outside(&self, end_us: f64) -> f64 {
         (self.after - end_us).max(end_us - self.by).max(0.0)
     }
 }
 
 /// From the trace's time to the log's.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Clock {
+pub(crate) struct Clock {
     /// Nanoseconds from the report's own time to Unix time; `None` if unknown, or not to be used.
     pub epoch_ns: Option<i64>,
     /// How far the log's clock is ahead of the trace's, microseconds.
@@ -89,13 +89,13 @@ pub struct Clock {
 
 impl Clock {
     /// A time of the trace in Unix microseconds of the log's clock.
-    pub fn us(&self, at: Ns) -> Option<f64> {
+    pub(crate) fn us(&self, at: Ns) -> Option<f64> {
         // The sum of two i64 may not be one, but a float holds it closely enough.
         self.epoch_ns.map(|epoch| (i128::from(at) + i128::from(epoch)) as f64 / 1e3 + self.shift_us)
     }
 
     /// When the event ended.
-    pub fn end_us(&self, event: &Event) -> Option<f64> {
+    pub(crate) fn end_us(&self, event: &Event) -> Option<f64> {
         self.us(event.end)
     }
 }

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// One operation of a traced process, as small as it can be: a log may hold millions.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LoggedOp {
+pub(crate) struct LoggedOp {
     /// Index into [`Collected::origins`].
     pub origin: u32,
     /// What ran.
@@ -36,14 +36,14 @@ pub struct LoggedOp {
 
 impl LoggedOp {
     /// True if the GPU's own timer took the duration: only then does it compare with a kernel's.
-    pub fn is_gpu_timed(&self) -> bool {
+    pub(crate) fn is_gpu_timed(&self) -> bool {
         matches!(self.timing, Timing::KernelGpu | Timing::GpuGlobaltimer)
     }
 }
 
 /// What is kept of the stamps of a verbose record: host clock, Unix microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Verbose {
+pub(crate) struct Verbose {
     /// When the host enqueued the operation.
     pub enqueued_us: Option<i64>,
     /// When the proxy thread noticed that the last channel had stopped.
@@ -74,7 +74,7 @@ impl Verbose {
 
 /// The records of one origin that count in one sequence of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A collective: `coll_sn` counts each operation of a communicator on its own.
     Coll(CommOp),
     /// Sends and receives: `p2p_sn` counts both together.
@@ -83,7 +83,7 @@ pub enum Kind {
 
 /// A sequence of records in order of their numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Series {
+pub(crate) struct Series {
     /// Index into [`Collected::origins`].
     pub origin: usize,
     /// Which sequence it is.
@@ -94,7 +94,7 @@ pub struct Series {
 
 /// Records that Inspector says it lost between two of its dumps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Loss {
+pub(crate) struct Loss {
     /// Index into [`Collected::origins`].
     pub origin: usize,
     /// How many.
@@ -107,7 +107,7 @@ pub struct Loss {
 
 /// Everything that the merge needs from the logs.
 #[derive(Debug, Default)]
-pub struct Collected {
+pub(crate) struct Collected {
     /// Files read, in order.
     pub files: Vec<LogFile>,
     /// Who wrote the records, each once.
@@ -125,14 +125,14 @@ pub struct Collected {
 }
 
 /// A traced process: pid, and host name if the trace has it.
-pub type Process = (u32, Option<String>);
+pub(crate) type Process = (u32, Option<String>);
 
 impl Collected {
     /// Reads all logs below `paths` and keeps what the wanted processes wrote.
     ///
     /// # Errors
     /// A path without logs, a file that cannot be opened, logs without a single operation.
-    pub fn read(paths: &[PathBuf], wanted: &[Process]) -> Result<Collected> {
+    pub(crate) fn read(paths: &[PathBuf], wanted: &[Process]) -> Result<Collected> {
         let files = inspector::files(paths)?;
         let all = Collected::of_files(&files, paths, wanted, false)?;
         // A process without a log may have one under another name of its host: then that pid is read of every host.
@@ -179,7 +179,8 @@ impl Collected {
     }
 
     /// The same from records that are in memory already.
-    pub fn from_ops(origins: Vec<Origin>, ops: Vec<LoggedOp>) -> Collected {
+    #[cfg(test)]
+    pub(crate) fn from_ops(origins: Vec<Origin>, ops: Vec<LoggedOp>) -> Collected {
         let mut all = Collected { origins, ops, ..Collected::default() };
         all.sort();
         all
@@ -216,7 +217,7 @@ impl Collected {
     }
 
     /// The host under whose name a process wrote its log, if no log names its own host.
-    pub fn other_host(
+    pub(crate) fn other_host(
         &self,
         rank: &RankKernels,
         comms: &BTreeSet<String>,
@@ -243,7 +244,7 @@ impl Collected {
     }
 
     /// Indices of the series that one process wrote.
-    pub fn of_process(&self, pid: u32, hostname: Option<&str>) -> Vec<usize> {
+    pub(crate) fn of_process(&self, pid: u32, hostname: Option<&str>) -> Vec<usize> {
         let own: Vec<bool> =
             self.origins.iter().map(|origin| is_of(origin, pid, hostname)).collect();
         (0..self.series.len())
@@ -267,7 +268,7 @@ fn no_operation(paths: &[PathBuf], files: &[LogFile]) -> Error {
 }
 
 /// True if the origin is this process.
-pub fn is_of(origin: &Origin, pid: u32, hostname: Option<&str>) -> bool {
+pub(crate) fn is_of(origin: &Origin, pid: u32, hostname: Option<&str>) -> bool {
     origin.pid == Some(pid) && may_be_one_host(hostname, &origin.hostname)
 }
 

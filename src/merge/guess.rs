@@ -17,7 +17,7 @@ const NEAR_US: f64 = 50.0;
 
 /// Kernels that belong to one sequence.
 #[derive(Debug)]
-pub struct Guess {
+pub(crate) struct Guess {
     /// The kernels.
     pub blocks: Vec<Block>,
     /// Index of the sequence.
@@ -27,7 +27,7 @@ pub struct Guess {
 }
 
 /// Finds sequences for `blocks`, all of one operation. What fits none is in none of the guesses.
-pub fn communicators(
+pub(crate) fn communicators(
     blocks: &[Block],
     events: &[Event],
     sequences: &[&Sequence<'_>],

@@ -5,7 +5,7 @@ use crate::model::trace::CommInit;
 
 /// One rank of the trace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RankKernels {
+pub(crate) struct RankKernels {
     /// Rank number.
     pub rank: u32,
     /// Operating-system process id.
@@ -22,7 +22,7 @@ pub struct RankKernels {
 
 /// A kernel and a record of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// Index of the event.
     pub event: usize,
     /// Index into `Collected::ops`.

@@ -22,7 +22,7 @@ const CLAIMS: usize = 64;
 
 /// A kernel without a partner.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Lone {
+pub(crate) struct Lone {
     /// Index of the event.
     pub event: usize,
     /// When it ended, Unix microseconds of the log's clock, if that is known.
@@ -37,7 +37,7 @@ pub struct Lone {
 
 impl Lone {
     /// The kernel `index` of `events`.
-    pub fn new(index: usize, event: &Event, clock: Clock) -> Lone {
+    pub(crate) fn new(index: usize, event: &Event, clock: Clock) -> Lone {
         let op = match event.op {
             CommOp::AllToAll | CommOp::Gather | CommOp::Scatter => CommOp::SendRecv,
             op => op,
@@ -54,7 +54,7 @@ impl Lone {
 
 /// A record without a partner, by its index among all.
 #[derive(Debug, Clone, Copy)]
-pub struct Free<'a> {
+pub(crate) struct Free<'a> {
     /// Index into the collected records.
     pub index: usize,
     /// The record.
@@ -65,7 +65,7 @@ pub struct Free<'a> {
 
 /// What came of a lone kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claim {
+pub(crate) enum Claim {
     /// No record fits it.
     None,
     /// This record (its index among all) fits no other kernel.
@@ -75,7 +75,7 @@ pub enum Claim {
 }
 
 /// Finds what fits each of `kernels` alone. `belongs` says whether a record can be of the kernel at all (its communicator).
-pub fn unique(
+pub(crate) fn unique(
     kernels: &[Lone],
     free: &[Free<'_>],
     belongs: impl Fn(&Lone, &LoggedOp) -> bool,

@@ -35,7 +35,11 @@ impl Logged {
 
 /// One sentence on the records that are missing between and after those of the logs; `None` if every number has its
 /// record. `owned` are the series of each rank.
-pub fn warning(ranks: &[RankKernels], owned: &[Vec<usize>], logs: &Collected) -> Option<Warning> {
+pub(crate) fn warning(
+    ranks: &[RankKernels],
+    owned: &[Vec<usize>],
+    logs: &Collected,
+) -> Option<Warning> {
     let mut found: BTreeMap<(&str, &'static str), Logged> = BTreeMap::new();
     let mut starts: BTreeMap<&str, u64> = BTreeMap::new();
     for (rank, series) in ranks.iter().zip(owned) {

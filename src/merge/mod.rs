@@ -5,27 +5,27 @@
 //!                                                                 pairs --trust, typical--> what both say together
 //! ```
 
-pub mod clock;
-pub mod collect;
-pub mod guess;
-pub mod kernels;
-pub mod leftover;
-pub mod lost;
-pub mod owners;
-pub mod pair;
-pub mod parts;
-pub mod place;
+pub(crate) mod clock;
+pub(crate) mod collect;
+pub(crate) mod guess;
+pub(crate) mod kernels;
+pub(crate) mod leftover;
+pub(crate) mod lost;
+pub(crate) mod owners;
+pub(crate) mod pair;
+pub(crate) mod parts;
+pub(crate) mod place;
 #[cfg(test)]
 mod scale;
-pub mod trust;
-pub mod typical;
-pub mod view;
+pub(crate) mod trust;
+pub(crate) mod typical;
+pub(crate) mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
-pub use self::collect::LoggedOp;
+pub(crate) use self::collect::LoggedOp;
 
 use self::clock::Clock;
 use self::collect::Collected;
@@ -55,11 +55,11 @@ const SHIFT_US: f64 = 50_000.0;
 const NAME_LENGTH: usize = 64;
 
 /// Why the kernels of a rank without any record are alone.
-pub const NO_LOG: &str = "no log of this process";
+pub(crate) const NO_LOG: &str = "no log of this process";
 
 /// Pairs the communication of all ranks with the collected records, gives sizes to events that have none, and says how far
 /// both agree. `events` are those of each rank of `ranks`.
-pub fn merge(ranks: &[RankKernels], events: &mut [Vec<Event>], logs: &Collected) -> Merged {
+pub(crate) fn merge(ranks: &[RankKernels], events: &mut [Vec<Event>], logs: &Collected) -> Merged {
     let owners::Owned { series: owned, other_hosts } = owners::owners(ranks, events, logs);
     let found = find(ranks, events, &owned, logs);
     let mut view = InspectorMerge {

@@ -11,7 +11,7 @@ use crate::model::record::logged_id;
 
 /// Which series each rank wrote, and under which host's name where that is not the report's.
 #[derive(Debug, Default)]
-pub struct Owned {
+pub(crate) struct Owned {
     /// For each rank its series (indices into [`Collected::series`]).
     pub series: Vec<Vec<usize>>,
     /// Ranks whose logs name another host, with that name.
@@ -23,7 +23,7 @@ pub struct Owned {
 /// A series that the processes of several ranks could have written (one process with several devices; one pid on hosts whose names
 /// the traces lack) goes to the rank that joined the communicator with its number; else to the one with whose kernels it agrees
 /// best, and among equals in order.
-pub fn owners(ranks: &[RankKernels], events: &[Vec<Event>], logs: &Collected) -> Owned {
+pub(crate) fn owners(ranks: &[RankKernels], events: &[Vec<Event>], logs: &Collected) -> Owned {
     let mut other_hosts = Vec::new();
     let claims: Vec<Vec<usize>> = ranks
         .iter()

@@ -28,7 +28,7 @@ const MIN_CLOCK_PAIRS: usize = 3;
 
 /// The pairs of one rank and what has no partner.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Found {
+pub(crate) struct Found {
     /// In order of events.
     pub pairs: Vec<Pair>,
     /// Kernels without a record, by reason.
@@ -43,13 +43,13 @@ pub struct Found {
 
 /// Why a record of the capture has no kernel.
 mod why_record {
-    pub const NO_KERNEL: &str = "the trace has no kernel of its operation and communicator";
-    pub const ALONE: &str = "no kernel of its operation and communicator fits";
+    pub(super) const NO_KERNEL: &str = "the trace has no kernel of its operation and communicator";
+    pub(super) const ALONE: &str = "no kernel of its operation and communicator fits";
 }
 
 /// Pairs the events of a rank with the records of `series` (indices into [`Collected::series`]). `shift_us` is how far other logs of its
 /// host were found to be ahead of their traces.
-pub fn pair(
+pub(crate) fn pair(
     rank: &RankKernels,
     events: &[Event],
     series: &[usize],

@@ -8,30 +8,35 @@ use crate::model::{CommOp, NameId};
 
 /// Why a kernel has no record.
 #[allow(missing_docs)]
-pub mod why {
-    pub const COPIES: &str = "copies of a copy-engine collective, which Inspector does not see";
-    pub const NOT_LOGGED: &str = "not an operation that Inspector records";
-    pub const SELF: &str = "sends to the rank itself only, which are not logged";
-    pub const NO_COMMUNICATOR: &str = "the log has no record of its communicator";
-    pub const NO_OPERATION: &str = "the log has no record of its operation on its communicator";
-    pub const TOO_SMALL: &str =
+pub(crate) mod why {
+    pub(crate) const COPIES: &str =
+        "copies of a copy-engine collective, which Inspector does not see";
+    pub(crate) const NOT_LOGGED: &str = "not an operation that Inspector records";
+    pub(crate) const SELF: &str = "sends to the rank itself only, which are not logged";
+    pub(crate) const NO_COMMUNICATOR: &str = "the log has no record of its communicator";
+    pub(crate) const NO_OPERATION: &str =
+        "the log has no record of its operation on its communicator";
+    pub(crate) const TOO_SMALL: &str =
         "below the minimum size of Inspector (NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)";
-    pub const BEFORE: &str = "before the first record of its communicator and operation";
-    pub const AFTER: &str = "after the last record of its communicator and operation";
-    pub const LOST: &str = "the record with its number is missing (lost)";
-    pub const MISFIT: &str = "the record with its number has another size or time";
-    pub const UNSURE: &str = "several records fit equally well";
-    pub const NOWHERE: &str = "no record fits in size, time and duration";
+    pub(crate) const BEFORE: &str = "before the first record of its communicator and operation";
+    pub(crate) const AFTER: &str = "after the last record of its communicator and operation";
+    pub(crate) const LOST: &str = "the record with its number is missing (lost)";
+    pub(crate) const MISFIT: &str = "the record with its number has another size or time";
+    pub(crate) const UNSURE: &str = "several records fit equally well";
+    pub(crate) const NOWHERE: &str = "no record fits in size, time and duration";
 }
 
 /// What a kernel says about the size of its records: of several operations only the sum is known.
-pub fn size(event: &Event) -> Size {
+pub(crate) fn size(event: &Event) -> Size {
     let of = if event.members > 1 { Size::AtMost } else { Size::Exactly };
     event.bytes.map_or(Size::Unknown, of)
 }
 
 /// What records a kernel has, or why it has none. `origin` is its place in its communicator, if that is known.
-pub fn parts(event: &Event, origin: Option<&Origin>) -> Result<(Kind, Vec<Part>), &'static str> {
+pub(crate) fn parts(
+    event: &Event,
+    origin: Option<&Origin>,
+) -> Result<(Kind, Vec<Part>), &'static str> {
     if event.name == NameId::NONE {
         return Err(why::COPIES);
     }

@@ -50,7 +50,7 @@ const CELLS: usize = 1 << 25;
 
 /// What a kernel says about the size of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Size {
+pub(crate) enum Size {
     /// It is this.
     Exactly(u64),
     /// It is one of several that add up to this.
@@ -61,7 +61,7 @@ pub enum Size {
 
 impl Size {
     /// True if a record of `bytes` can be meant.
-    pub fn allows(self, bytes: Option<u64>) -> bool {
+    pub(crate) fn allows(self, bytes: Option<u64>) -> bool {
         match (self, bytes) {
             (Size::Exactly(own), Some(logged)) => own == logged,
             (Size::AtMost(own), Some(logged)) => logged <= own,
@@ -72,7 +72,7 @@ impl Size {
 
 /// Operations of one kernel that have a record each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub(crate) struct Part {
     /// What is logged.
     pub op: CommOp,
     /// How often.
@@ -83,7 +83,7 @@ pub struct Part {
 
 /// What is known of a kernel before it is placed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Block {
+pub(crate) struct Block {
     /// Index of the event.
     pub event: usize,
     /// When it ended, Unix microseconds of the log's clock, if that is known.
@@ -170,7 +170,7 @@ impl Weighed<'_> {
 
 /// A series of records in order of their numbers.
 #[derive(Debug)]
-pub struct Sequence<'a> {
+pub(crate) struct Sequence<'a> {
     /// All records; those that have a usable number first.
     pub ops: &'a [LoggedOp],
     /// When each ended.
@@ -189,7 +189,7 @@ pub struct Sequence<'a> {
 
 impl<'a> Sequence<'a> {
     /// A sequence of the records that have a number, or of all if none has. Numbers beyond half of an `i64` are damage.
-    pub fn new(ops: &'a [LoggedOp], passes: &Passes) -> Sequence<'a> {
+    pub(crate) fn new(ops: &'a [LoggedOp], passes: &Passes) -> Sequence<'a> {
         let ended: Vec<Ended> = ops.iter().map(|op| Ended::of(op, passes)).collect();
         let numbered = ops.first().is_some_and(|op| op.sn.is_some());
         let usable = ops.partition_point(|op| op.sn.is_some_and(|sn| sn <= (i64::MAX / 2) as u64));
@@ -207,7 +207,7 @@ impl<'a> Sequence<'a> {
     }
 
     /// The number of a record.
-    pub fn number(&self, i: usize) -> i64 {
+    pub(crate) fn number(&self, i: usize) -> i64 {
         match self.ops[i].sn {
             Some(sn) if self.numbered => sn as i64,
             _ => i as i64,
@@ -215,7 +215,7 @@ impl<'a> Sequence<'a> {
     }
 
     /// First and last number.
-    pub fn bounds(&self) -> Option<(i64, i64)> {
+    pub(crate) fn bounds(&self) -> Option<(i64, i64)> {
         let last = self.len.checked_sub(1)?;
         Some((self.number(0), self.number(last)))
     }
@@ -327,7 +327,7 @@ fn envelope(ended: &[Ended]) -> Vec<Ended> {
 
 /// What became of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// These are its records.
     Paired(Vec<usize>),
     /// This is its number, but there is no such record.
@@ -342,7 +342,7 @@ pub enum Outcome {
 
 /// The places of all kernels of one sequence.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Placed {
+pub(crate) struct Placed {
     /// One for each block.
     pub outcomes: Vec<Outcome>,
     /// How well the placed ones fit together.
@@ -350,7 +350,7 @@ pub struct Placed {
 }
 
 /// Finds the place of `blocks`, which are in order of time, in `sequence`.
-pub fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
+pub(crate) fn place(blocks: &[Block], sequence: &Sequence<'_>) -> Placed {
     let kernels: Vec<Weighed<'_>> = blocks.iter().map(|block| sequence.weighed(block)).collect();
     let mut firsts = Vec::with_capacity(blocks.len());
     let mut count = 0_i64;

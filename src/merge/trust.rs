@@ -12,41 +12,45 @@ use crate::units;
 use crate::warning::Warning;
 
 /// A difference of durations up to here is what timers and rounding explain, microseconds.
-pub const CLOSE_US: f64 = 10.0;
+pub(crate) const CLOSE_US: f64 = 10.0;
 /// Or up to this share of the kernel's duration.
-pub const CLOSE_SHARE: f64 = 0.05;
+pub(crate) const CLOSE_SHARE: f64 = 0.05;
 /// A communicator whose pairs differ more often than this is not trusted.
-pub const MAX_DISAGREEING: f64 = 0.1;
+pub(crate) const MAX_DISAGREEING: f64 = 0.1;
 
 /// How far a logged duration is from the kernel's, microseconds.
-pub fn delta_us(event: &Event, exec_us: f64) -> f64 {
+pub(crate) fn delta_us(event: &Event, exec_us: f64) -> f64 {
     (exec_us - event.duration() as f64 / 1e3).abs()
 }
 
 /// A logged duration is that of a kernel if it is this close, microseconds: what timers explain, twice over. (Trust is wider: among long
 /// kernels 5 % is what any two of them differ by.)
-pub const SAME_US: f64 = 2.0 * CLOSE_US;
+pub(crate) const SAME_US: f64 = 2.0 * CLOSE_US;
 
 /// Whether the durations are as close as only those of a kernel and its own record are: within 20 us. (The limit for trust is wider:
 /// among long kernels 5 % is what any two of them differ by.) `None` without a duration by the GPU's timer.
-pub fn is_close(event: &Event, record: &LoggedOp) -> Option<bool> {
+pub(crate) fn is_close(event: &Event, record: &LoggedOp) -> Option<bool> {
     Some(delta_us(event, record.exec_us.filter(|_| record.is_gpu_timed())?) <= SAME_US)
 }
 
 /// True if a logged duration is not that of the kernel.
-pub fn disagrees(event: &Event, exec_us: f64) -> bool {
+pub(crate) fn disagrees(event: &Event, exec_us: f64) -> bool {
     let delta = delta_us(event, exec_us);
     delta > CLOSE_US && delta > CLOSE_SHARE * event.duration() as f64 / 1e3
 }
 
 /// Median, 95th percentile and maximum, rounded to nanoseconds; `None` without values.
-pub fn spread_us(deltas: &[f64]) -> Option<DeltaUs> {
+pub(crate) fn spread_us(deltas: &[f64]) -> Option<DeltaUs> {
     let at = |q| stats::quantile(deltas, q).map(|us| (us * 1e3).round() / 1e3);
     Some(DeltaUs { p50: at(0.5)?, p95: at(0.95)?, max: at(1.0)? })
 }
 
 /// The verdict on each communicator that has pairs. Pairs without a logged time do not count; without any other there is no trust.
-pub fn trust(all: &[(usize, Pair)], events: &[Vec<Event>], logs: &Collected) -> Vec<CommTrust> {
+pub(crate) fn trust(
+    all: &[(usize, Pair)],
+    events: &[Vec<Event>],
+    logs: &Collected,
+) -> Vec<CommTrust> {
     #[derive(Default)]
     struct Seen {
         deltas: Vec<f64>,
@@ -76,7 +80,7 @@ pub fn trust(all: &[(usize, Pair)], events: &[Vec<Event>], logs: &Collected) -> 
 }
 
 /// Says which communicators are not trusted.
-pub fn warnings(trust: &[CommTrust]) -> Vec<Warning> {
+pub(crate) fn warnings(trust: &[CommTrust]) -> Vec<Warning> {
     let distrusted = trust.iter().filter(|t| !t.trusted && t.pairs > 0);
     let us = |us: f64| units::time((us * 1e3).round() as i64);
     distrusted

@@ -23,7 +23,7 @@ const MIN_CHANNEL_US: f64 = 500.0;
 type Key<'a> = (&'a str, CommOp);
 
 /// The numbers that the capture covers: of each communicator and collective, from the first to the last paired one.
-pub fn captured(all: &[(usize, Pair)], logs: &Collected) -> Vec<Captured> {
+pub(crate) fn captured(all: &[(usize, Pair)], logs: &Collected) -> Vec<Captured> {
     let series = series(logs);
     let one = |((comm, op), (first, last)): (Key<'_>, (u64, u64))| {
         let logged = series
@@ -91,7 +91,11 @@ struct Side {
 ///
 /// One operation counts once: its time is the shortest over the ranks that logged it, its wait the longest minus the shortest. An
 /// operation that fewer ranks logged than others of its kind does not compare with them and is left out.
-pub fn typical(all: &[(usize, Pair)], logs: &Collected, trust: &[CommTrust]) -> Vec<Typical> {
+pub(crate) fn typical(
+    all: &[(usize, Pair)],
+    logs: &Collected,
+    trust: &[CommTrust],
+) -> Vec<Typical> {
     let trusted: BTreeSet<&str> =
         trust.iter().filter(|t| t.trusted).map(|t| t.comm_id.as_str()).collect();
     let series = series(logs);
@@ -201,7 +205,7 @@ fn differs(own: f64, other: f64, rest: &[f64], whole: f64) -> bool {
 
 /// How much longer the slowest channel of an operation works than the mean of its channels, from verbose records whose times can be
 /// trusted. `None` without an operation that is long enough.
-pub fn channels(
+pub(crate) fn channels(
     all: &[(usize, Pair)],
     logs: &Collected,
     trust: &[CommTrust],

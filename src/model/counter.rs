@@ -244,7 +244,7 @@ pub struct Sampled {
 }
 
 /// A GPU's own number as it is compared: without `GPU-`, in lower case.
-pub fn uuid_key(text: &str) -> String {
+pub(crate) fn uuid_key(text: &str) -> String {
     let text = text.trim().to_ascii_lowercase();
     text.strip_prefix("gpu-").map_or(text.clone(), str::to_owned)
 }

@@ -3,7 +3,7 @@
 use super::{NameId, Ns};
 
 /// A stream of a process: context id and stream id.
-pub type StreamKey = (i64, i64);
+pub(crate) type StreamKey = (i64, i64);
 
 /// CUDA calls of all threads of a process in order of (start, end), 32 bytes each.
 #[derive(Debug, Clone, Default)]

@@ -1,26 +1,29 @@
 //! What a capture holds, free of SQL, files and command lines.
 
-pub mod counter;
-pub mod host;
-pub mod input;
-pub mod metric;
-pub mod names;
-pub mod nccl_log;
-pub mod op;
-pub mod ranges;
-pub mod record;
-pub mod span;
+pub(crate) mod counter;
+pub(crate) mod host;
+pub(crate) mod input;
+pub(crate) mod metric;
+pub(crate) mod names;
+pub(crate) mod nccl_log;
+pub(crate) mod op;
+pub(crate) mod ranges;
+pub(crate) mod record;
+pub(crate) mod span;
 #[cfg(test)]
 pub(crate) mod testing;
-pub mod topology;
-pub mod trace;
-pub mod union;
+pub(crate) mod topology;
+pub(crate) mod trace;
+pub(crate) mod union;
 pub(crate) mod values;
 
-pub use metric::{Metric, Num, Values};
-pub use names::{NameId, Names};
+pub use metric::Metric;
+pub(crate) use metric::{Num, Values};
+pub(crate) use names::NameId;
+pub use names::Names;
 pub use op::{Class, Ops};
-pub use ranges::{KindId, Range, Texts, UserRanges};
-pub use span::{Ns, Span};
+pub(crate) use ranges::{KindId, Range, Texts, UserRanges};
+pub(crate) use span::Ns;
+pub use span::Span;
 pub use trace::{CallKind, CommOp, NcclCall, RankSource, RankTrace};
-pub use union::Union;
+pub(crate) use union::Union;

@@ -40,9 +40,9 @@ impl Class {
 }
 
 /// The launch time of an operation whose API row is not in the capture.
-pub const NO_LAUNCH: Ns = Ns::MIN;
+pub(crate) const NO_LAUNCH: Ns = Ns::MIN;
 /// The NCCL call of an operation that no NCCL range launched.
-pub const NO_CALL: u32 = u32::MAX;
+pub(crate) const NO_CALL: u32 = u32::MAX;
 
 /// GPU operations sorted by (start, end, stream, name); one entry of each column per operation.
 #[derive(Debug, Clone, Default)]

@@ -175,7 +175,7 @@ fn shown(kind: &str) -> String {
 }
 
 /// The kind of a text, in print: `iter 12` is `iter #`.
-pub fn kind_of(text: &str) -> String {
+pub(crate) fn kind_of(text: &str) -> String {
     shown(&split(text).0)
 }
 

@@ -238,19 +238,19 @@ pub trait Sink {
 }
 
 /// The algorithm bandwidth S / t in decimal GB/s of `bytes` as logged, on `n_ranks`, in `exec_us` (positive).
-pub fn algbw_gbs(op: CommOp, bytes: u64, n_ranks: u32, exec_us: f64) -> f64 {
+pub(crate) fn algbw_gbs(op: CommOp, bytes: u64, n_ranks: u32, exec_us: f64) -> f64 {
     op.algorithm_bytes(bytes, n_ranks) / exec_us / 1e3
 }
 
 /// The bus bandwidth: [`algbw_gbs`] times the operation's factor.
-pub fn busbw_gbs(op: CommOp, bytes: u64, n_ranks: u32, exec_us: f64) -> f64 {
+pub(crate) fn busbw_gbs(op: CommOp, bytes: u64, n_ranks: u32, exec_us: f64) -> f64 {
     algbw_gbs(op, bytes, n_ranks, exec_us) * op.bus_factor(n_ranks)
 }
 
 /// Where a communicator's traffic runs, guessed from its size and node count alone, as NVIDIA's exporter does, in this order:
 /// one rank: `single-rank`; one node: `nvlink-only`; as many nodes as ranks: `hca-only`; else `mixed`.
 /// A PCIe box counts as `nvlink-only`, hosts joined by multi-node NVLink as `hca-only` or `mixed`.
-pub fn comm_class(n_ranks: u32, nnodes: Option<u32>) -> &'static str {
+pub(crate) fn comm_class(n_ranks: u32, nnodes: Option<u32>) -> &'static str {
     match (n_ranks, nnodes) {
         (1, _) => "single-rank",
         (_, Some(1)) => "nvlink-only",
@@ -261,7 +261,7 @@ pub fn comm_class(n_ranks: u32, nnodes: Option<u32>) -> &'static str {
 }
 
 /// A communicator id as Inspector prints it: `0x%lx`, cut to 16 characters.
-pub fn logged_id(comm: u64) -> String {
+pub(crate) fn logged_id(comm: u64) -> String {
     let mut text = format!("{comm:#x}");
     text.truncate(16);
     text

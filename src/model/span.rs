@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Nanoseconds, signed: a report's own time starts at 0 and rows before the capture are negative.
-pub type Ns = i64;
+pub(crate) type Ns = i64;
 
 /// A half-open stretch of time `[start, end)`, never negative in length. In JSON it is the list of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

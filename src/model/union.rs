@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 /// Disjoint sets of the numbers below a bound.
 #[derive(Debug, Clone)]
-pub struct Union {
+pub(crate) struct Union {
     parents: Vec<usize>,
 }
 
 impl Union {
     /// Every number below `len` by itself.
-    pub fn new(len: usize) -> Union {
+    pub(crate) fn new(len: usize) -> Union {
         Union { parents: (0..len).collect() }
     }
 
     /// The smallest number of the set that holds `at`, so that it does not depend on the order of joins. A number beyond
     /// the bound is by itself.
-    pub fn root(&mut self, mut at: usize) -> usize {
+    pub(crate) fn root(&mut self, mut at: usize) -> usize {
         while let Some(&parent) = self.parents.get(at).filter(|&&parent| parent != at) {
             let above = self.parents.get(parent).copied().unwrap_or(parent);
             if let Some(parent) = self.parents.get_mut(at) {
@@ -28,7 +28,7 @@ impl Union {
     }
 
     /// Makes one set of two.
-    pub fn join(&mut self, a: usize, b: usize) {
+    pub(crate) fn join(&mut self, a: usize, b: usize) {
         let (a, b) = (self.root(a), self.root(b));
         if let Some(parent) = self.parents.get_mut(a.max(b)) {
             *parent = a.min(b);
@@ -36,7 +36,7 @@ impl Union {
     }
 
     /// The sets, each in order, in order of their smallest numbers.
-    pub fn sets(mut self) -> Vec<Vec<usize>> {
+    pub(crate) fn sets(mut self) -> Vec<Vec<usize>> {
         let mut by_root: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for at in 0..self.parents.len() {
             by_root.entry(self.root(at)).or_default().push(at);

@@ -8,13 +8,13 @@ use super::phases::Phases;
 use crate::stats;
 
 /// A collective shorter than this says little about channels, ns.
-pub const SHORT: i64 = 50_000;
+pub(crate) const SHORT: i64 = 50_000;
 /// With fewer channels the median is one of them.
 const FEWEST_CHANNELS: usize = 3;
 
 /// One collective on one rank.
 #[derive(Debug, Clone, Copy)]
-pub struct Member<'p> {
+pub(crate) struct Member<'p> {
     /// Which collective: the same number on every rank.
     pub collective: usize,
     /// The rank.
@@ -57,7 +57,7 @@ struct Tally {
 }
 
 /// Every channel of every rank.
-pub fn channels(members: &[Member<'_>]) -> Vec<Channel> {
+pub(crate) fn channels(members: &[Member<'_>]) -> Vec<Channel> {
     let mut tallies: BTreeMap<(u32, u32), Tally> = BTreeMap::new();
     for member in members {
         for (channel, busy) in busy(member) {

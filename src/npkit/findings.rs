@@ -25,7 +25,7 @@ const IN_FLIGHT: f64 = 0.8;
 const MOST: usize = 3;
 
 /// All findings, the most important first.
-pub fn find(members: &[Member<'_>]) -> Vec<Finding> {
+pub(crate) fn find(members: &[Member<'_>]) -> Vec<Finding> {
     let mut list = waiting(members);
     list.extend(slow_channels(members));
     list.extend(proxy_latency(members));

@@ -16,7 +16,7 @@ const LATE_CHANNEL: i64 = 5_000;
 
 /// One collective of one rank.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Group {
+pub(crate) struct Group {
     /// First event, ns since 1970.
     pub start_ns: i64,
     /// Last event, ns since 1970.
@@ -29,18 +29,18 @@ pub struct Group {
 
 impl Group {
     /// The lanes.
-    pub fn lanes<'r>(&self, rank: &'r RankDump) -> Vec<&'r Lane> {
+    pub(crate) fn lanes<'r>(&self, rank: &'r RankDump) -> Vec<&'r Lane> {
         self.lanes.iter().filter_map(|&at| rank.lanes.get(at)).collect()
     }
 
     /// The requests.
-    pub fn proxies<'r>(&self, rank: &'r RankDump) -> Vec<&'r Proxy> {
+    pub(crate) fn proxies<'r>(&self, rank: &'r RankDump) -> Vec<&'r Proxy> {
         self.proxies.iter().filter_map(|&at| rank.proxies.get(at)).collect()
     }
 }
 
 /// The collectives of a rank in order of time. Lanes are in order of their starts.
-pub fn groups(rank: &RankDump) -> Vec<Group> {
+pub(crate) fn groups(rank: &RankDump) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut inside: Vec<u32> = Vec::new();
     for (at, lane) in rank.lanes.iter().enumerate() {
@@ -101,7 +101,7 @@ fn of_proxies(proxies: &[Proxy]) -> Vec<Group> {
 
 /// The window that a request overlaps most; `windows` are in order and do not overlap. A receive is posted before its kernel
 /// begins, and a send may end after it.
-pub fn place(proxy: &Proxy, windows: &[(i64, i64)]) -> Option<usize> {
+pub(crate) fn place(proxy: &Proxy, windows: &[(i64, i64)]) -> Option<usize> {
     let first = windows.partition_point(|(_, end)| *end < proxy.start_ns);
     let overlaps = windows.iter().enumerate().skip(first);
     overlaps

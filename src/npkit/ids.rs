@@ -234,7 +234,7 @@ impl Ids {
 }
 
 /// True for the events around a whole collective, of which others are parts.
-pub fn is_whole(name: &str) -> bool {
+pub(crate) fn is_whole(name: &str) -> bool {
     matches!(
         name,
         "ALL_REDUCE_RING"

@@ -31,7 +31,7 @@ const SAMPLE: usize = 2_000;
 
 /// One rank of a report.
 #[derive(Debug, Clone)]
-pub struct RankKernels {
+pub(crate) struct RankKernels {
     /// Its number in the run.
     pub rank: u32,
     /// Unix time of the report's time 0, ns; `None` if the capture does not say.
@@ -42,7 +42,7 @@ pub struct RankKernels {
 
 /// One communication kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kernel {
+pub(crate) struct Kernel {
     /// Start, ns in the report's own time.
     pub start: Ns,
     /// End.
@@ -144,7 +144,7 @@ fn members(kernels: &[JoinedKernel]) -> Vec<Member<'_>> {
 }
 
 /// Puts the events of a dump into the kernels of a report.
-pub fn join(ranks: &[RankKernels], dump: &Dump) -> Joined {
+pub(crate) fn join(ranks: &[RankKernels], dump: &Dump) -> Joined {
     let ranks: Vec<Windows> = ranks.iter().map(Windows::new).collect();
     let mut problems = dump.problems.clone();
     let mut joined = Joined {

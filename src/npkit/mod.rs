@@ -6,24 +6,24 @@
 //!                                                     phases, findings: of both
 //! ```
 
-pub mod channels;
-pub mod dump;
-pub mod files;
-pub mod findings;
-pub mod group;
-pub mod ids;
-pub mod join;
-pub mod lane;
-pub mod lanes;
-pub mod phases;
-pub mod primitive;
+pub(crate) mod channels;
+pub(crate) mod dump;
+pub(crate) mod files;
+pub(crate) mod findings;
+pub(crate) mod group;
+pub(crate) mod ids;
+pub(crate) mod join;
+pub(crate) mod lane;
+pub(crate) mod lanes;
+pub(crate) mod phases;
+pub(crate) mod primitive;
 mod problem;
-pub mod proxy;
+pub(crate) mod proxy;
 pub mod read;
-pub mod record;
-pub mod totals;
-pub mod trace;
-pub mod view;
+pub(crate) mod record;
+pub(crate) mod totals;
+pub(crate) mod trace;
+pub(crate) mod view;
 
 use std::path::PathBuf;
 

@@ -64,7 +64,13 @@ pub struct LaneTimes {
 }
 
 /// The phases of some lanes and requests of one rank. Times are counted from `zero_ns` since 1970.
-pub fn of(lanes: &[&Lane], proxies: &[&Proxy], rank: &RankDump, ids: &Ids, zero_ns: i64) -> Phases {
+pub(crate) fn of(
+    lanes: &[&Lane],
+    proxies: &[&Proxy],
+    rank: &RankDump,
+    ids: &Ids,
+    zero_ns: i64,
+) -> Phases {
     let mut by_primitive: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     let mut by_part: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     // Work that is merged into one kernel begins several lanes of a channel.

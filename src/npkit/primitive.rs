@@ -4,7 +4,7 @@ use super::ids::{Ids, Library, is_whole};
 
 /// A part of a collective that several primitives make up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub(crate) enum Part {
     /// First half of a ring AllReduce: send, and receive-reduce-send.
     ReduceScatter,
     /// The step of a ring AllReduce that ends the reduction and begins the gathering. It belongs to both, so it stands alone.
@@ -27,7 +27,7 @@ pub enum Part {
 
 impl Part {
     /// The name in JSON.
-    pub fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Part::ReduceScatter => "reduce_scatter",
             Part::Pivot => "pivot",
@@ -42,7 +42,7 @@ impl Part {
     }
 
     /// The part that an event is of, by the event's name.
-    pub fn of(name: &str) -> Option<Self> {
+    pub(crate) fn of(name: &str) -> Option<Self> {
         Some(match name {
             "ALL_REDUCE_RING_SEND" | "ALL_REDUCE_RING_RECV_REDUCE_SEND" => Part::ReduceScatter,
             "ALL_REDUCE_RING_DIRECT_RECV_REDUCE_COPY_SEND" => Part::Pivot,
@@ -65,7 +65,7 @@ impl Part {
 
 /// The primitive of an event: its name without the collective that it is a part of and without `DIRECT_`, which says only where
 /// the data lies.
-pub fn primitive(name: &str) -> &str {
+pub(crate) fn primitive(name: &str) -> &str {
     const COLLECTIVES: [&str; 7] = [
         "ALL_REDUCE_RING_",
         "ALL_GATHER_RING_",
@@ -81,7 +81,7 @@ pub fn primitive(name: &str) -> &str {
 
 /// What `rsvd` at the end of an event says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reserved {
+pub(crate) enum Reserved {
     /// Time in which data was processed: the rest of the event is waiting.
     Processing,
     /// Time of waiting for the peer.
@@ -94,7 +94,7 @@ pub enum Reserved {
 
 impl Reserved {
     /// By the event's name.
-    pub fn of(name: &str) -> Self {
+    pub(crate) fn of(name: &str) -> Self {
         match name {
             "PRIM_LL_DATA_PROCESS" | "PRIM_LL128_DATA_PROCESS" => Reserved::Waiting,
             "PRIM_LL_WAIT_SEND" | "PRIM_LL128_WAIT_SEND" | "PRIM_SIMPLE_WAIT_PEER" => {
@@ -114,7 +114,7 @@ impl Reserved {
 
 /// What `size` at the end of an event counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Size {
+pub(crate) enum Size {
     /// The bytes that the event moved.
     Own,
     /// The bytes of the whole message, the same in every channel.
@@ -125,7 +125,7 @@ pub enum Size {
 
 impl Size {
     /// By the event's name and the libraries that it may come from.
-    pub fn of(name: &str, ids: &Ids) -> Self {
+    pub(crate) fn of(name: &str, ids: &Ids) -> Self {
         let msccl = ids.libraries.contains(&Library::Msccl);
         match name {
             "ALL_REDUCE_RING" => match (msccl, ids.libraries.len()) {
@@ -145,7 +145,7 @@ impl Size {
 }
 
 /// True for the events of proxy threads.
-pub fn is_proxy(name: &str) -> bool {
+pub(crate) fn is_proxy(name: &str) -> bool {
     name.starts_with("NET_") || name.starts_with("CONN_")
 }
 

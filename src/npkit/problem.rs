@@ -38,7 +38,7 @@ pub(super) struct Found {
 
 impl Found {
     /// Takes in one file.
-    pub fn file(&mut self, gpu: bool, path: &Path, rest: usize, faults: &Faults) {
+    pub(super) fn file(&mut self, gpu: bool, path: &Path, rest: usize, faults: &Faults) {
         let name = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if rest > 0
             && let Some(list) = self.odd.get_mut(usize::from(!gpu))

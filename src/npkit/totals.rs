@@ -32,7 +32,7 @@ pub struct EventTotal {
 }
 
 /// All events by name, those with most time first.
-pub fn totals(dump: &Dump) -> Vec<EventTotal> {
+pub(crate) fn totals(dump: &Dump) -> Vec<EventTotal> {
     let mut all: BTreeMap<u8, Total> = BTreeMap::new();
     for (entry, total) in dump.ranks.values().flat_map(|rank| &rank.totals) {
         all.entry(*entry).or_default().merge(total);

@@ -13,7 +13,7 @@ const LEAST: f64 = 0.002;
 
 /// By rank and kernel the time beyond the other ranks' mean, per counted step. A kernel that runs beside communication shares
 /// the GPU with it and takes longer: that is in it.
-pub fn of(ranks: &[Rank<'_>]) -> Vec<Excess> {
+pub(crate) fn of(ranks: &[Rank<'_>]) -> Vec<Excess> {
     if ranks.len() < 2 {
         return Vec::new();
     }

@@ -19,7 +19,7 @@ const LAUNCHED: &str = "launched, not yet started";
 
 /// What a rank's host did in the `gaps`, idle times with the operation that ends each: means over counted steps, the most time
 /// first. Empty where the host's calls were not read.
-pub fn of(rank: &Rank<'_>, gaps: &[(Span, usize)]) -> Vec<IdleTime> {
+pub(crate) fn of(rank: &Rank<'_>, gaps: &[(Span, usize)]) -> Vec<IdleTime> {
     let (trace, ops) = (rank.trace, &rank.trace.ops);
     let Some(host) = trace.host.as_deref() else { return Vec::new() };
     let outermost = outermost(host);
@@ -52,7 +52,7 @@ pub fn of(rank: &Rank<'_>, gaps: &[(Span, usize)]) -> Vec<IdleTime> {
 }
 
 /// The most time first, then rank and name.
-pub fn sort(list: &mut [IdleTime]) {
+pub(crate) fn sort(list: &mut [IdleTime]) {
     list.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| (a.rank, &a.name).cmp(&(b.rank, &b.name))));
 }
 

@@ -4,12 +4,12 @@
 //! ([`ranges`]). Also what the host did while the GPU was idle ([`idle`]), and which kernels take longer on one rank than on
 //! the others ([`excess`]). What is printed stands in [`view`].
 
-pub mod excess;
-pub mod idle;
-pub mod parts;
-pub mod ranges;
-pub mod rank;
-pub mod view;
+pub(crate) mod excess;
+pub(crate) mod idle;
+pub(crate) mod parts;
+pub(crate) mod ranges;
+pub(crate) mod rank;
+pub(crate) mod view;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -55,7 +55,7 @@ struct Tables {
 
 /// Where the time of the counted steps goes. `groups` are the collectives of the run, `path` is what lies on critical paths;
 /// `None` without a replay.
-pub fn of(ranks: &[Rank<'_>], groups: &[CollectiveGroup], path: Option<&OnPath>) -> Places {
+pub(crate) fn of(ranks: &[Rank<'_>], groups: &[CollectiveGroup], path: Option<&OnPath>) -> Places {
     let steps = ranks.iter().map(|rank| rank.steps.len()).min().unwrap_or(0);
     if steps == 0 {
         return Places {

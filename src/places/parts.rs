@@ -6,7 +6,7 @@ use crate::timeline::SpanSet;
 /// What a stretch of time is, as in the identity of a step (metrics definition, section 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Part {
+pub(crate) enum Part {
     Compute,
     Comm,
     Copy,
@@ -16,7 +16,7 @@ pub enum Part {
 
 impl Part {
     /// What an operation of this class is.
-    pub fn of(class: Class) -> Part {
+    pub(crate) fn of(class: Class) -> Part {
         match class {
             Class::Compute => Part::Compute,
             Class::Comm | Class::Ptop => Part::Comm,
@@ -28,7 +28,7 @@ impl Part {
 
 /// A stretch of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
+pub(crate) struct Piece {
     /// When.
     pub span: Span,
     /// What it is.
@@ -39,7 +39,7 @@ pub struct Piece {
 
 /// The pieces of a window. `inside` are the operations that touch it in order of their start. Of operations of one part that run
 /// at once, the one that started first has the time.
-pub fn pieces(ops: &Ops, window: Span, inside: &[u32]) -> Vec<Piece> {
+pub(crate) fn pieces(ops: &Ops, window: Span, inside: &[u32]) -> Vec<Piece> {
     let mut list = Vec::new();
     let mut above = SpanSet::new();
     for part in [Part::Compute, Part::Comm, Part::Copy, Part::Unclassified] {

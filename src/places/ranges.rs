@@ -23,7 +23,7 @@ type Text = (KindId, Digits);
 
 /// Where operations were launched.
 #[derive(Debug)]
-pub struct Stood<'a> {
+pub(crate) struct Stood<'a> {
     trace: &'a RankTrace,
     /// Place of each operation, or [`NONE`].
     of: Vec<u32>,
@@ -36,22 +36,22 @@ pub struct Stood<'a> {
 
 impl Stood<'_> {
     /// The place of an operation; `None` if it was launched in no range of its step.
-    pub fn get(&self, op: usize) -> Option<u32> {
+    pub(crate) fn get(&self, op: usize) -> Option<u32> {
         self.of.get(op).copied().filter(|&place| place != NONE)
     }
 
     /// True if no operation was launched in a range of its step.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
     /// The outermost range of a place.
-    pub fn phase(&self, place: u32) -> String {
+    pub(crate) fn phase(&self, place: u32) -> String {
         self.text(self.places[place as usize].0)
     }
 
     /// The outermost and the innermost range of a place.
-    pub fn layer(&self, place: u32) -> String {
+    pub(crate) fn layer(&self, place: u32) -> String {
         let (outer, inner) = self.places[place as usize];
         match outer == inner {
             true => self.text(outer),
@@ -93,7 +93,7 @@ impl Stack {
 }
 
 /// Finds where the operations of a rank's steps were launched.
-pub fn of<'a>(rank: &Rank<'a>) -> Stood<'a> {
+pub(crate) fn of<'a>(rank: &Rank<'a>) -> Stood<'a> {
     let (trace, ops) = (rank.trace, &rank.trace.ops);
     let own: HashSet<Span> = rank.steps.iter().filter_map(|(_, range)| *range).collect();
     let is_own = |range: &Range| own.contains(&range.span());

@@ -5,7 +5,7 @@ use crate::model::{RankTrace, Span};
 
 /// One rank and its steps that count.
 #[derive(Debug, Clone)]
-pub struct Rank<'a> {
+pub(crate) struct Rank<'a> {
     /// What was captured.
     pub trace: &'a RankTrace,
     /// Its communication.

@@ -8,13 +8,13 @@ use crate::collectives::groups::CollectiveGroup;
 use crate::model::{Class, CommOp};
 
 /// Idle time at the end of a window, which no operation of it ends.
-pub const AFTER: &str = "(idle until the next step)";
+pub(crate) const AFTER: &str = "(idle until the next step)";
 /// Launched inside no range below the step's.
-pub const OUTSIDE: &str = "(in no range of the step)";
+pub(crate) const OUTSIDE: &str = "(in no range of the step)";
 /// Communication of which no communicator is known.
-pub const UNKNOWN: &str = "communicator not known";
+pub(crate) const UNKNOWN: &str = "communicator not known";
 /// All else.
-pub const NO_COMM: &str = "no communication";
+pub(crate) const NO_COMM: &str = "no communication";
 
 /// Where the counted steps' time goes, means over ranks and counted steps. Each table's times add up to the ranks' mean step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -132,7 +132,7 @@ pub struct Excess {
 }
 
 /// Work of one kind in words.
-pub fn work(class: Class, name: &str) -> String {
+pub(crate) fn work(class: Class, name: &str) -> String {
     match class {
         Class::Htod => "copy HtoD".to_owned(),
         Class::Dtoh => "copy DtoH".to_owned(),
@@ -147,7 +147,7 @@ pub fn work(class: Class, name: &str) -> String {
 
 /// Each communicator by the role that it seems to have, from its ranks and operations: a guess, and said to be one. `world` is
 /// the number of ranks of the run.
-pub fn roles(groups: &[CollectiveGroup], world: usize) -> BTreeMap<u64, String> {
+pub(crate) fn roles(groups: &[CollectiveGroup], world: usize) -> BTreeMap<u64, String> {
     let mut known: BTreeMap<u64, (BTreeSet<u32>, BTreeSet<&str>)> = BTreeMap::new();
     for group in groups {
         let id = group.comm_id.as_deref().and_then(|id| id.strip_prefix("0x"));

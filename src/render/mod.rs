@@ -25,7 +25,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-pub use crate::units;
+pub(crate) use crate::units;
 use document::Document;
 pub use format::{Format, Style};
 

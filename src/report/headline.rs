@@ -49,7 +49,7 @@ struct Waiting {
 }
 
 /// The headline of a run; `None` if no step is shared by all ranks.
-pub fn of(run: &Run) -> Option<Headline> {
+pub(crate) fn of(run: &Run) -> Option<Headline> {
     let counted: Vec<&RunStep> = run.steps.steps.iter().filter(|step| step.counted).collect();
     let times: Vec<Ns> = counted.iter().filter_map(|s| s.values.int(Metric::StepNs)).collect();
     let communicates: Vec<bool> = counted

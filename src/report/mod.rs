@@ -5,9 +5,9 @@ pub mod build;
 pub mod counted;
 pub mod derived;
 pub mod gpus;
-pub mod headline;
+pub(crate) mod headline;
 pub mod saved;
-pub mod timeline;
+pub(crate) mod timeline;
 
 use serde::{Deserialize, Serialize};
 
@@ -202,6 +202,7 @@ pub struct RunSummary {
 
 #[cfg(test)]
 #[path = "../../tests/it/fixture/by_hand.rs"]
+#[allow(unreachable_pub, reason = "a file of the tests from outside, too")]
 pub(crate) mod by_hand;
 
 #[cfg(test)]

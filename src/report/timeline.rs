@@ -30,7 +30,7 @@ const MOST_PHASES: usize = 150;
 /// Pieces of the critical paths of all steps, at most.
 const MOST_PIECES: usize = 40_000;
 /// Ranks that are shown at first.
-pub const SHOWN_RANKS: usize = 8;
+pub(crate) const SHOWN_RANKS: usize = 8;
 /// Less than a share of the step is less than a pixel of the whole step: communication this short may be merged.
 const PIXELS: Ns = 4096;
 /// Characters of a name.
@@ -39,8 +39,6 @@ const LONGEST_NAME: usize = 160;
 /// A communication operation: its event, and with a match the collective's place in the step and how long the rank waited.
 type Met = (usize, Option<(u32, Option<Ns>)>);
 
-/// The lanes of a rank, in the order in which they are drawn.
-pub const LANES: [&str; 5] = ["phases", "compute", "communication", "copies", "unknown"];
 const PHASES: usize = 0;
 const COMPUTE: usize = 1;
 const COMM: usize = 2;

@@ -23,7 +23,7 @@ use crate::{Error, Result};
 
 /// What was read.
 #[derive(Debug)]
-pub struct Files {
+pub(crate) struct Files {
     /// Exports of nsys, in order of their paths.
     pub reports: Vec<NsysReport>,
     /// NCCL logs.
@@ -45,7 +45,11 @@ impl Files {
     ///
     /// # Errors
     /// An input that cannot be used (unless `keep_going` and another can), a pattern that is not one.
-    pub fn read(paths: &[PathBuf], options: &Options, tick: impl Fn() + Sync) -> Result<Files> {
+    pub(crate) fn read(
+        paths: &[PathBuf],
+        options: &Options,
+        tick: impl Fn() + Sync,
+    ) -> Result<Files> {
         let classifier = Classifier::new(options.comm_regex.as_deref())?;
         let paths = in_order(paths)?;
         let pattern = step_pattern(&options.step)?;
@@ -114,7 +118,7 @@ impl Files {
 ///
 /// # Errors
 /// What was given by hand is not a regular expression.
-pub fn step_pattern(step: &StepChoice) -> Result<Option<Regex>> {
+pub(crate) fn step_pattern(step: &StepChoice) -> Result<Option<Regex>> {
     let pattern = |text: &str, option: &str| {
         Regex::new(text).map(Some).map_err(|e| {
             let fault = crate::text::regex_fault(&e);
@@ -160,7 +164,7 @@ fn usable(
 ///
 /// # Errors
 /// That of the result, without `keep_going`.
-pub fn unless_going_on<T>(
+pub(crate) fn unless_going_on<T>(
     result: Result<T>,
     options: &Options,
     unusable: &mut Vec<Error>,
@@ -176,7 +180,7 @@ pub fn unless_going_on<T>(
 }
 
 /// What the names of the files have in common, without the rank.
-pub fn run_name(paths: &[PathBuf]) -> String {
+pub(crate) fn run_name(paths: &[PathBuf]) -> String {
     let stems: Vec<String> = paths.iter().map(|path| stem(path)).collect();
     match stems.first() {
         Some(first) if stems.iter().all(|stem| stem == first) => first.clone(),
@@ -186,7 +190,7 @@ pub fn run_name(paths: &[PathBuf]) -> String {
 }
 
 /// The file's name without its ending and its rank.
-pub fn stem(path: &Path) -> String {
+pub(crate) fn stem(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     match Regex::new(r"(?i)[._-](?:rank)?\d+$") {
         Ok(pattern) if ranks::has_rank_in_name(path) => pattern.replace(&stem, "").into_owned(),

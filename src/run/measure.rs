@@ -31,12 +31,12 @@ pub struct Measured {
 }
 
 /// The windows of steps.
-pub fn windows(steps: &[Step]) -> Vec<Option<Span>> {
+pub(crate) fn windows(steps: &[Step]) -> Vec<Option<Span>> {
     steps.iter().map(|step| step.window.as_ref().ok().copied()).collect()
 }
 
 /// Measures a rank. `launches` are those of all ranks; of its steps only those at `keep` stay, if given.
-pub fn measure(
+pub(crate) fn measure(
     trace: &RankTrace,
     launches: &Launches,
     rule: &StepRule,

@@ -6,8 +6,8 @@
 //!                                                             '--pair--> records of Inspector
 //! ```
 
-pub mod files;
-pub mod measure;
+pub(crate) mod files;
+pub(crate) mod measure;
 mod options;
 
 use std::path::PathBuf;
@@ -302,7 +302,7 @@ fn run_spans(traces: &[RankTrace], measured: &[Measured], steps: &RunSteps) -> V
 }
 
 /// What there is of ranges besides those of ranks.
-pub fn seen(reports: &[NsysReport]) -> Seen {
+pub(crate) fn seen(reports: &[NsysReport]) -> Seen {
     let rows = |kind: &str| {
         reports.iter().filter_map(|r| r.input.capture.rows.get(kind)).copied().sum::<u64>()
     };
@@ -319,7 +319,7 @@ pub fn seen(reports: &[NsysReport]) -> Seen {
 }
 
 /// Leaves out processes without step ranges where others have them.
-pub fn with_steps(
+pub(crate) fn with_steps(
     candidates: Vec<Candidate>,
     rule: &StepRule,
     warnings: &mut Vec<Warning>,

@@ -10,11 +10,11 @@ use crate::model::{KindId, Ns, RankTrace};
 use crate::text::shorten;
 
 /// Kinds that are tried, and that are listed.
-pub const LISTED: usize = 20;
+pub(crate) const LISTED: usize = 20;
 
 /// A kind of text on all ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     /// The kind in print, without what differs by rank.
     pub kind: String,
     /// A regular expression that matches its texts on the first rank that has it.
@@ -44,7 +44,7 @@ struct Occurrence {
 }
 
 /// The kinds of all ranks, shallowest first; ties by longer total time, then text.
-pub fn candidates(ranks: &[RankTrace]) -> Vec<Candidate> {
+pub(crate) fn candidates(ranks: &[RankTrace]) -> Vec<Candidate> {
     let by_rank: Vec<Vec<(String, String, Occurrence)>> =
         ranks.par_iter().map(occurrences).collect();
     let mut all: BTreeMap<String, (Candidate, usize)> = BTreeMap::new();
@@ -114,11 +114,11 @@ fn occurrences(rank: &RankTrace) -> Vec<(String, String, Occurrence)> {
 
 /// What a rank may write of itself into texts: its host's name. (Its number and its device are digits.)
 #[derive(Debug)]
-pub struct OwnNames(Vec<String>);
+pub(crate) struct OwnNames(Vec<String>);
 
 impl OwnNames {
     /// Of a rank.
-    pub fn of(rank: &RankTrace) -> OwnNames {
+    pub(crate) fn of(rank: &RankTrace) -> OwnNames {
         let full = rank.hostname.as_deref().unwrap_or("");
         let short = full.split('.').next().unwrap_or("");
         let mut names: Vec<String> =
@@ -128,13 +128,13 @@ impl OwnNames {
     }
 
     /// A kind in print, with `#` for what names the rank.
-    pub fn kind(&self, rank: &RankTrace, kind: KindId) -> String {
+    pub(crate) fn kind(&self, rank: &RankTrace, kind: KindId) -> String {
         self.0.iter().fold(rank.texts.kind(kind), |text, own| text.replace(own.as_str(), "#"))
     }
 }
 
 /// `6 x 'step #', 2 x 'epoch #'`: the most frequent kinds.
-pub fn frequent(list: &[Candidate]) -> String {
+pub(crate) fn frequent(list: &[Candidate]) -> String {
     let mut list: Vec<&Candidate> = list.iter().collect();
     list.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.kind.cmp(&b.kind)));
     list.truncate(LISTED);

@@ -31,7 +31,7 @@ const NAMED: usize = 6;
 
 /// What was read of the user's ranges besides those of ranks.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// NVTX ranges in all reports.
     pub ranges: u64,
     /// Those of them that are not NCCL's.
@@ -44,7 +44,7 @@ pub struct Seen {
 
 /// What a step is, and what has to be said about it.
 #[derive(Debug, Clone)]
-pub struct Decision {
+pub(crate) struct Decision {
     /// The rule.
     pub rule: StepRule,
     /// What a reader should know of how it came about.
@@ -53,7 +53,7 @@ pub struct Decision {
 
 /// Why no range is a step although one was named by hand.
 #[derive(Debug, Clone)]
-pub struct NoSteps {
+pub(crate) struct NoSteps {
     /// The fact, as a clause.
     pub fact: String,
     /// What to do.
@@ -64,7 +64,7 @@ pub struct NoSteps {
 ///
 /// # Errors
 /// A pattern that was given by hand matches no range of a process with GPU work.
-pub fn decide(
+pub(crate) fn decide(
     asked: &StepChoice,
     window: Option<WindowKind>,
     ranks: &[RankTrace],

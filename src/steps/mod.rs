@@ -5,11 +5,11 @@
 //!                                        each with its windows (select, window) and what they cover (coverage)
 //! ```
 
-pub mod candidates;
-pub mod coverage;
-pub mod decide;
-pub mod select;
-pub mod window;
+pub(crate) mod candidates;
+pub(crate) mod coverage;
+pub(crate) mod decide;
+pub(crate) mod select;
+pub(crate) mod window;
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -190,7 +190,7 @@ impl Step {
 }
 
 /// The ranges of a rank that are chosen, before a thread is.
-pub fn chosen(trace: &RankTrace, chosen: &Chosen) -> Vec<Range> {
+pub(crate) fn chosen(trace: &RankTrace, chosen: &Chosen) -> Vec<Range> {
     match chosen {
         Chosen::Named | Chosen::FirstOfNumber => trace.ranges.named().collect(),
         Chosen::Kind(kind) => {
@@ -204,10 +204,10 @@ pub fn chosen(trace: &RankTrace, chosen: &Chosen) -> Vec<Range> {
 }
 
 /// Step ranges of all ranks together of which a report can be made: each costs some 2 kB of memory.
-pub const MOST: usize = 250_000;
+pub(crate) const MOST: usize = 250_000;
 
 /// Why no report can be made of the steps of these ranks: there are more than [`MOST`].
-pub fn too_many<'t>(
+pub(crate) fn too_many<'t>(
     traces: impl Iterator<Item = &'t RankTrace>,
     rule: &StepRule,
 ) -> Option<decide::NoSteps> {
@@ -230,7 +230,7 @@ pub fn too_many<'t>(
 }
 
 /// The step ranges of a rank: outermost, on one thread.
-pub fn select(trace: &RankTrace, what: &Chosen) -> Selection {
+pub(crate) fn select(trace: &RankTrace, what: &Chosen) -> Selection {
     let mut selection = select::select(&chosen(trace, what), &trace.ops, &trace.texts);
     if *what == Chosen::FirstOfNumber {
         selection.ranges = select::first_of_number(&selection.ranges, &trace.texts);
@@ -239,7 +239,7 @@ pub fn select(trace: &RankTrace, what: &Chosen) -> Selection {
 }
 
 /// The steps of a rank, and what was set aside.
-pub fn of(trace: &RankTrace, rule: &StepRule) -> (Vec<Step>, Selection) {
+pub(crate) fn of(trace: &RankTrace, rule: &StepRule) -> (Vec<Step>, Selection) {
     match &rule.kind {
         StepKind::Whole => (window::whole(&trace.ops), Selection::default()),
         StepKind::Kernel(pattern) => {

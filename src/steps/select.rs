@@ -12,7 +12,7 @@ pub const DEFAULT_PATTERN: &str =
 
 /// The step ranges of one rank, and how many matches on other threads were set aside.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection {
+pub(crate) struct Selection {
     /// In order of start.
     pub ranges: Vec<Range>,
     /// Matches on other threads.
@@ -22,7 +22,7 @@ pub struct Selection {
 }
 
 /// Chooses among the ranges of a process for one of its devices.
-pub fn select(candidates: &[Range], ops: &Ops, texts: &Texts) -> Selection {
+pub(crate) fn select(candidates: &[Range], ops: &Ops, texts: &Texts) -> Selection {
     let mut threads: BTreeMap<u64, Vec<Range>> = BTreeMap::new();
     for range in outermost(candidates, texts) {
         threads.entry(range.thread).or_default().push(range);
@@ -89,7 +89,7 @@ fn outermost(candidates: &[Range], texts: &Texts) -> Vec<Range> {
 }
 
 /// Of ranges in order of start, the first of each run that bears one number.
-pub fn first_of_number(ranges: &[Range], texts: &Texts) -> Vec<Range> {
+pub(crate) fn first_of_number(ranges: &[Range], texts: &Texts) -> Vec<Range> {
     let mut kept: Vec<Range> = Vec::with_capacity(ranges.len());
     let mut number = None;
     for range in ranges {

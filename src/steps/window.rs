@@ -17,7 +17,7 @@ use crate::model::op::NO_LAUNCH;
 use crate::model::{NameId, Names, Ns, Ops, Range, Span};
 
 /// A window, or why there is none.
-pub type Window = Result<Span, String>;
+pub(crate) type Window = Result<Span, String>;
 
 /// What the operations of one step range say about its window.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,7 +39,7 @@ impl Work {
 }
 
 /// GPU windows of step ranges that are sorted by start (docs/metrics.md, section 2).
-pub fn gpu(ops: &Ops, ranges: &[Range]) -> Vec<Window> {
+pub(crate) fn gpu(ops: &Ops, ranges: &[Range]) -> Vec<Window> {
     let work = gather(ops, ranges);
     let mut windows: Vec<Window> = vec![Err(String::new()); ranges.len()];
     // From the last to the first: a range without a window does not bound its neighbours.
@@ -69,7 +69,7 @@ const EMPTY: &str = "the window would be empty: the next step's work starts no l
 
 /// From the first work of each range to that of the next, work between them included. The last range ends the last
 /// period and has no window of its own: there is one window less than there are ranges.
-pub fn period(ops: &Ops, ranges: &[Range]) -> Vec<Window> {
+pub(crate) fn period(ops: &Ops, ranges: &[Range]) -> Vec<Window> {
     let work = gather(ops, ranges);
     let last = ranges.len().saturating_sub(1);
     let mut windows: Vec<Window> = vec![Err(NO_WORK.to_owned()); last];
@@ -93,7 +93,7 @@ pub fn period(ops: &Ops, ranges: &[Range]) -> Vec<Window> {
 /// How ranges recur: of the gaps between one range and the next, how many hold launches of GPU work, and whether no
 /// range overlaps the next.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Gaps {
+pub(crate) struct Gaps {
     /// Gaps between ranges.
     pub all: usize,
     /// Those in which GPU work was launched.
@@ -103,7 +103,7 @@ pub struct Gaps {
 }
 
 /// The gaps between ranges that are sorted by start.
-pub fn gaps(ops: &Ops, ranges: &[Range]) -> Gaps {
+pub(crate) fn gaps(ops: &Ops, ranges: &[Range]) -> Gaps {
     let work = gather(ops, ranges);
     let all = ranges.len().saturating_sub(1);
     Gaps {
@@ -162,7 +162,7 @@ fn gather(ops: &Ops, ranges: &[Range]) -> Vec<Work> {
 
 /// Which step an operation belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
+pub(crate) enum Owner {
     /// Launched inside this range.
     Step(u32),
     /// Launched after this range and inside none.
@@ -173,7 +173,7 @@ pub enum Owner {
 
 /// Finds the step of a launch among ranges that are sorted by start.
 #[derive(Debug)]
-pub struct Owners {
+pub(crate) struct Owners {
     ranges: Vec<Span>,
     /// Latest end among this range and all before it: bounds the search among overlapping ranges.
     latest_end: Vec<Ns>,
@@ -181,12 +181,12 @@ pub struct Owners {
 
 impl Owners {
     /// Over ranges in order of their start.
-    pub fn new(ranges: &[Range]) -> Self {
+    pub(crate) fn new(ranges: &[Range]) -> Self {
         Self::over(ranges.iter().map(Range::span).collect())
     }
 
     /// Over the times of ranges, in order of their start.
-    pub fn over(ranges: Vec<Span>) -> Self {
+    pub(crate) fn over(ranges: Vec<Span>) -> Self {
         let latest_end = ranges
             .iter()
             .scan(Ns::MIN, |latest, range| {
@@ -198,7 +198,7 @@ impl Owners {
     }
 
     /// Among the ranges that contain the launch, the one that started last.
-    pub fn of(&self, launch: Ns) -> Owner {
+    pub(crate) fn of(&self, launch: Ns) -> Owner {
         if launch == NO_LAUNCH {
             return Owner::None;
         }
@@ -219,7 +219,7 @@ impl Owners {
 }
 
 /// The NVTX ranges themselves as windows.
-pub fn cpu(ranges: &[Range]) -> Vec<Window> {
+pub(crate) fn cpu(ranges: &[Range]) -> Vec<Window> {
     let window = |range: &Range| match range.span() {
         span if span.is_empty() => Err("the range has no length".to_owned()),
         span => Ok(span),
@@ -228,7 +228,7 @@ pub fn cpu(ranges: &[Range]) -> Vec<Window> {
 }
 
 /// One window from the first to the last GPU operation.
-pub fn whole(ops: &Ops) -> Vec<Step> {
+pub(crate) fn whole(ops: &Ops) -> Vec<Step> {
     let span = Span::new(
         ops.start.first().copied().unwrap_or(0),
         ops.end.iter().copied().max().unwrap_or(0),
@@ -242,7 +242,7 @@ pub fn whole(ops: &Ops) -> Vec<Step> {
 }
 
 /// A step starts with each kernel whose name matches; the last one ends with the last operation.
-pub fn at_kernels(ops: &Ops, names: &Names, pattern: &Regex) -> Vec<Step> {
+pub(crate) fn at_kernels(ops: &Ops, names: &Names, pattern: &Regex) -> Vec<Step> {
     let mut matches: HashMap<NameId, bool> = HashMap::new();
     let starts: Vec<Ns> = (0..ops.len())
         .filter(|&i| ops.class[i].is_kernel())

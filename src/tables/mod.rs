@@ -3,7 +3,7 @@
 //! `rows` fills them, in builds with the feature `parquet`. [`document`] describes them, and is docs/parquet.md.
 
 #[cfg(feature = "parquet")]
-pub mod rows;
+pub(crate) mod rows;
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::model::metric::Unit;
 
 /// One column of a table.
 #[derive(Debug, Clone)]
-pub struct Column {
+pub(crate) struct Column {
     /// Its name.
     pub name: Cow<'static, str>,
     /// Its type.
@@ -26,7 +26,7 @@ pub struct Column {
 
 /// One table, which is one file.
 #[derive(Debug, Clone)]
-pub struct Table {
+pub(crate) struct Table {
     /// Its name: the file is `NAME.parquet`.
     pub name: &'static str,
     /// What a row is.
@@ -218,7 +218,7 @@ fn metric(metric: Metric) -> Column {
 }
 
 /// All tables, in the order in which they are described.
-pub fn all() -> [Table; 5] {
+pub(crate) fn all() -> [Table; 5] {
     let columns = |lines: &[Line]| -> Vec<Column> {
         let one = |&(name, kind, unit, meaning): &Line| Column {
             name: name.into(),

@@ -19,7 +19,7 @@ use crate::{Error, Result, redact};
 ///
 /// # Errors
 /// The folder holds other Parquet files, with which these would be mixed up; a file that cannot be written.
-pub fn write(run: &Run, report: &Report, folder: &Path) -> Result<u64> {
+pub(crate) fn write(run: &Run, report: &Report, folder: &Path) -> Result<u64> {
     let failed = |path: &Path, e: &dyn std::fmt::Display| {
         Error::output(path, format!("cannot be written: {e}"))
             .with_hint("check that the folder may be written to")

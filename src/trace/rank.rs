@@ -93,7 +93,7 @@ impl Lane {
 
 /// Where the communication of a rank was drawn.
 #[derive(Debug)]
-pub struct Drawn {
+pub(super) struct Drawn {
     pid: u64,
     /// For each operation its track; 0 if it was left out.
     tids: Vec<u32>,
@@ -101,7 +101,7 @@ pub struct Drawn {
 
 impl Drawn {
     /// The track of an operation, if it was drawn.
-    pub fn event(&self, at: usize) -> Option<Track> {
+    pub(super) fn event(&self, at: usize) -> Option<Track> {
         let tid = self.tids.get(at).copied().filter(|&tid| tid != 0)?;
         Some(Track { pid: self.pid, tid })
     }
@@ -109,7 +109,7 @@ impl Drawn {
 
 /// Writes all of a rank. `events` are the communication of all ranks; `matched` says for each of this one which match it is in
 /// and where among its members.
-pub fn write(
+pub(super) fn write(
     run: &Run,
     at: usize,
     times: &Times<'_>,

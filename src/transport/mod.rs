@@ -3,7 +3,7 @@
 
 mod findings;
 mod peaks;
-pub mod view;
+pub(crate) mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::model::nccl_log::{CommKey, CommRank, Device, Link, NcclLog, Process, 
 use crate::model::topology::{PathClass, Topology};
 use crate::warning::Warning;
 
-pub use peaks::{LinkKind, Peak, peak_gbs};
+pub(crate) use peaks::{LinkKind, Peak, peak_gbs};
 
 /// Warnings of NCCL that are repeated of one log.
 const MOST_WARNINGS: usize = 100;

@@ -5,7 +5,7 @@
 
 /// What two GPUs exchange data over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LinkKind {
+pub(crate) enum LinkKind {
     /// So many NVLinks.
     NvLink(u32),
     /// A PCIe slot of 16 lanes, also where the data goes through host memory.
@@ -80,7 +80,7 @@ const PCIE: &[(&str, u32)] = &[
 ];
 
 /// The peak of `link` at a GPU of the model `gpu` (`NVIDIA H200`, `Tesla V100-SXM2-32GB`); `None` if the model is not known.
-pub fn peak_gbs(gpu: &str, link: LinkKind) -> Option<Peak> {
+pub(crate) fn peak_gbs(gpu: &str, link: LinkKind) -> Option<Peak> {
     let is_word =
         |model: &str| gpu.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == model);
     match link {

@@ -192,7 +192,7 @@ fn a_database_that_is_being_written_to_is_locked() {
 
 #[test]
 fn a_database_that_grows_while_it_is_read_is_said_to() {
-    use nsysnccl::ingest::nsys::{db::Db, queries};
+    use nsysnccl::internals::ingest::nsys::{db::Db, queries};
     let folder = crate::support::folder();
     let path = steps(&["step 1", "step 2", "step 3"]).save(folder.path(), "run_0.sqlite");
     let kernels = queries::ALL.iter().find(|query| query.name == "read/kernels").expect("a query");
@@ -262,12 +262,12 @@ fn logs_with_very_many_hosts_or_communicators_take_no_longer_a_line() {
         write!(comms, "{}", line("h", 10 + i)).expect("written");
     }
     let started = Instant::now();
-    let hosts = nsysnccl::ingest::nccl_log::parse(hosts.as_bytes()).expect("read");
+    let hosts = nsysnccl::internals::ingest::nccl_log::parse(hosts.as_bytes()).expect("read");
     assert_eq!(hosts.processes.len(), 80_000);
-    let comms = nsysnccl::ingest::nccl_log::parse(comms.as_bytes()).expect("read");
+    let comms = nsysnccl::internals::ingest::nccl_log::parse(comms.as_bytes()).expect("read");
     assert_eq!(comms.processes.len(), 1);
     assert_eq!(comms.processes[0].comms.len(), 80_000);
-    let facts = nsysnccl::transport::Facts::new(std::slice::from_ref(&comms), None);
+    let facts = nsysnccl::internals::transport::Facts::new(std::slice::from_ref(&comms), None);
     assert_eq!(facts.view().communicators.len(), 80_000);
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nsysnccl::counters::rows::Row;
-use nsysnccl::report::Report as Finished;
-use nsysnccl::run::{Options, Run};
+use nsysnccl::internals::counters::rows::Row;
+use nsysnccl::internals::report::Report as Finished;
+use nsysnccl::internals::run::{Options, Run};
 
 use crate::support::folder;
 use crate::support::report::{Copy, Payload, Report, stream, text, thread};
@@ -138,7 +138,7 @@ fn sample(report: &mut Report) {
 
 fn report(paths: &[PathBuf], counters: &[PathBuf]) -> Finished {
     let options = Options { counters: counters.to_vec(), ..Options::default() };
-    nsysnccl::reporting::of(&Run::read(paths, &options, || ()).expect("a run"))
+    nsysnccl::internals::reporting::of(&Run::read(paths, &options, || ()).expect("a run"))
 }
 
 fn row<'r>(report: &'r Finished, rank: u32, metric: &str, unit: &str) -> &'r Row {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nsysnccl::doctor::{self, Examination, Run, State};
-use nsysnccl::render::{self, Format, Style};
-use nsysnccl::run::Options;
+use nsysnccl::internals::doctor::{self, Examination, Run, State};
+use nsysnccl::internals::render::{self, Format, Style};
+use nsysnccl::internals::run::Options;
 use serde_json::Value;
 
 use crate::support::report::{Payload, Payloads, Report, stream, text, thread};
@@ -198,7 +198,7 @@ fn a_complete_capture_lacks_nothing() {
         (
             run.name.as_str(),
             run.steps.count,
-            run.steps.source.map(nsysnccl::steps::StepSource::label)
+            run.steps.source.map(nsysnccl::internals::steps::StepSource::label)
         ),
         ("run", Some(10), Some("default"))
     );

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use nsysnccl::catalogue::{COST_OF_STEP, Command, Entry, Id, Said, Weight};
+use nsysnccl::internals::catalogue::{COST_OF_STEP, Command, Entry, Id, Said, Weight};
 
 const PAGE: &str = "docs/findings.md";
 const WRITE: &str = "NSYSNCCL_WRITE_DOCS";

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
-use nsysnccl::cli::{self, Cli};
+use nsysnccl::internals::cli::{self, Cli};
 use oorandom::Rand64;
 
 use crate::support::folder;

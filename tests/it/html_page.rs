@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use nsysnccl::render::view::WithTimeline;
-use nsysnccl::render::{Format, Style, print};
-use nsysnccl::report::Report;
-use nsysnccl::report::timeline::Timeline;
-use nsysnccl::reporting;
-use nsysnccl::run::{Options, Run};
+use nsysnccl::internals::render::view::WithTimeline;
+use nsysnccl::internals::render::{Format, Style, print};
+use nsysnccl::internals::report::Report;
+use nsysnccl::internals::report::timeline::Timeline;
+use nsysnccl::internals::reporting;
+use nsysnccl::internals::run::{Options, Run};
 
 use crate::fixture;
 use crate::support::cluster::{ALL_REDUCE, Cluster, MS};

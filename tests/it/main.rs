@@ -2,6 +2,7 @@
 //!
 //! One binary, so that one link is paid and helpers are there once. `support` writes exports row by row; `fixture` has reports
 //! made by hand, for what is printed of them. Data stands in `tests/data`.
+#![allow(unreachable_pub, reason = "helpers are shared by all modules of this binary")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

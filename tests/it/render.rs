@@ -1,8 +1,8 @@
 //! What is printed of a report, in every format.
 
-use nsysnccl::model::Metric;
-use nsysnccl::render::{Format, Style, print};
-use nsysnccl::report::Report;
+use nsysnccl::internals::model::Metric;
+use nsysnccl::internals::render::{Format, Style, print};
+use nsysnccl::internals::report::Report;
 use unicode_width::UnicodeWidthStr;
 
 use crate::fixture;
@@ -105,7 +105,7 @@ fn the_first_screen_answers() {
             for finding in report.findings.iter().take(3) {
                 let advice = finding.advice.iter().map(String::as_str);
                 for sentence in advice.chain([finding.title.as_str()]) {
-                    let sentence = letters(&nsysnccl::text::printable(sentence));
+                    let sentence = letters(&nsysnccl::internals::text::printable(sentence));
                     assert!(said.contains(&sentence), "{} at {width}: {sentence}", report.name);
                 }
             }

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use nsysnccl::run::Options;
-use nsysnccl::steps::{StepChoice, WindowKind};
+use nsysnccl::internals::run::Options;
+use nsysnccl::internals::steps::{StepChoice, WindowKind};
 use oorandom::Rand64;
 use tempfile::TempDir;
 
@@ -541,7 +541,7 @@ fn random_runs_measure_the_same_twice() {
                 members.map(|step| number(step, path).expect("measured")).collect()
             };
             let metric = |path: &str| {
-                run.values.int(nsysnccl::model::Metric::by_path(path).expect("a metric"))
+                run.values.int(nsysnccl::internals::model::Metric::by_path(path).expect("a metric"))
             };
             assert_eq!(of("step_ns").len(), ranks, "seed {seed}");
             assert_eq!(metric("step_ns"), of("step_ns").into_iter().max(), "seed {seed}");
@@ -653,7 +653,8 @@ fn order_means_nothing_and_a_saved_report_is_the_report() {
             without_size(&first),
             "seed {seed}: rows"
         );
-        let saved: nsysnccl::report::Report = serde_json::from_str(&first).expect("reads back");
+        let saved: nsysnccl::internals::report::Report =
+            serde_json::from_str(&first).expect("reads back");
         assert_eq!(serde_json::to_string(&saved).expect("JSON"), first, "seed {seed}: saved");
     }
 }

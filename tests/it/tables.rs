@@ -6,7 +6,7 @@ use std::path::Path;
 #[test]
 fn tables_are_described() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/parquet.md");
-    let expected = nsysnccl::tables::document();
+    let expected = nsysnccl::internals::tables::document();
     if std::env::var_os("NSYSNCCL_UPDATE_DOCS").is_some() {
         std::fs::write(&path, &expected).expect("written");
     }

@@ -5,9 +5,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nsysnccl::reporting;
-use nsysnccl::run::{Options, Run};
-use nsysnccl::trace;
+use nsysnccl::internals::reporting;
+use nsysnccl::internals::run::{Options, Run};
+use nsysnccl::internals::trace;
 use serde_json::Value;
 
 use crate::support::cluster::{ALL_REDUCE, Cluster, MS, US};

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use nsysnccl::doctor;
-use nsysnccl::ingest::nsys::db::TABLES;
-use nsysnccl::ingest::nsys::schema::{LATER, OLDEST};
-use nsysnccl::report::Report as Finished;
-use nsysnccl::run::Options;
+use nsysnccl::internals::doctor;
+use nsysnccl::internals::ingest::nsys::db::TABLES;
+use nsysnccl::internals::ingest::nsys::schema::{LATER, OLDEST};
+use nsysnccl::internals::report::Report as Finished;
+use nsysnccl::internals::run::Options;
 use rusqlite::Connection;
 use tempfile::TempDir;
 

@@ -164,7 +164,7 @@ pub(super) fn find(name: &str) -> Option<((Quantity, Unit), f64)> {
 }
 
 /// Why the clock is not higher, by the bits of field 112 (`nvmlClocksEventReasons`).
-pub fn reasons(bits: u64) -> Vec<&'static str> {
+pub(crate) fn reasons(bits: u64) -> Vec<&'static str> {
     [
         (0x1, "GPU idle"),
         (0x2, "clocks set by an application"),

@@ -2,7 +2,7 @@
 //!
 //! None of them says when to the microsecond, and two do not say when at all: see each reader.
 
-pub mod dcgm;
+pub(crate) mod dcgm;
 mod dcgmi;
 mod exporter;
 mod smi;
@@ -26,7 +26,7 @@ const MOST_GPUS: usize = 4_096;
 
 /// What one file holds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CounterFile {
+pub(crate) struct CounterFile {
     /// What was sampled, by GPU.
     pub sampled: Vec<Sampled>,
     /// What a reader should know.
@@ -34,7 +34,7 @@ pub struct CounterFile {
 }
 
 /// Who wrote a text, by its first lines; `None` if none of them did.
-pub fn told(text: &str) -> Option<Sampler> {
+pub(crate) fn told(text: &str) -> Option<Sampler> {
     [
         (Sampler::Dcgmi, dcgmi::is_one as fn(&str) -> bool),
         (Sampler::Exporter, exporter::is_one),
@@ -49,7 +49,7 @@ pub fn told(text: &str) -> Option<Sampler> {
 ///
 /// # Errors
 /// It cannot be read, or none of the programs wrote it.
-pub fn read(path: &Path) -> Result<CounterFile> {
+pub(crate) fn read(path: &Path) -> Result<CounterFile> {
     let mut bytes = Vec::new();
     AsUtf8::new(open::open(path)?)
         .take(LARGEST + 1)

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// Text that is borrowed unless it holds escapes (`\/` in names).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Text<'a>(pub Cow<'a, str>);
+pub(super) struct Text<'a>(pub Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
@@ -31,7 +31,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 
 /// A number as any writer spells it: unsigned or signed, decimal, or the text `"nan"`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Number {
+pub(super) enum Number {
     /// An unsigned integer.
     Unsigned(u64),
     /// A negative integer.
@@ -44,7 +44,7 @@ pub enum Number {
 
 impl Number {
     /// As a finite float.
-    pub fn real(self) -> Option<f64> {
+    pub(super) fn real(self) -> Option<f64> {
         match self {
             Number::Unsigned(v) => Some(v as f64),
             Number::Signed(v) => Some(v as f64),
@@ -54,7 +54,7 @@ impl Number {
     }
 
     /// As an integer that is not negative. A decimal (`5663.0`) is rounded.
-    pub fn integer(self) -> Option<u64> {
+    pub(super) fn integer(self) -> Option<u64> {
         match self {
             Number::Unsigned(v) => Some(v),
             // Both ends of the range are exact in a float; above it there is no integer to round to.
@@ -66,12 +66,12 @@ impl Number {
     }
 
     /// As an `u32`, if it fits.
-    pub fn small(self) -> Option<u32> {
+    pub(super) fn small(self) -> Option<u32> {
         self.integer().and_then(|v| u32::try_from(v).ok())
     }
 
     /// As a time in Unix microseconds.
-    pub fn time(self) -> Option<i64> {
+    pub(super) fn time(self) -> Option<i64> {
         self.integer().and_then(|v| i64::try_from(v).ok())
     }
 }
@@ -110,7 +110,7 @@ impl<'de> Deserialize<'de> for Number {
 /// Who wrote it. The keys of `header` and `metadata` together, because flat records carry them side by side.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub struct Header<'a> {
+pub(super) struct Header<'a> {
     #[serde(borrow)]
     pub id: Option<Text<'a>>,
     #[serde(borrow)]
@@ -123,7 +123,7 @@ pub struct Header<'a> {
 /// Where and when it was written.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub struct Metadata<'a> {
+pub(super) struct Metadata<'a> {
     #[serde(borrow)]
     pub inspector_output_format_version: Option<Text<'a>>,
     pub dump_timestamp_us: Option<Number>,
@@ -135,7 +135,7 @@ pub struct Metadata<'a> {
 /// A collective.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub struct Coll<'a> {
+pub(super) struct Coll<'a> {
     #[serde(borrow)]
     pub coll: Option<Text<'a>>,
     #[serde(borrow)]
@@ -155,7 +155,7 @@ pub struct Coll<'a> {
 /// A send or receive.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub struct P2p<'a> {
+pub(super) struct P2p<'a> {
     #[serde(borrow)]
     pub p2p: Option<Text<'a>>,
     pub p2p_sn: Option<Number>,
@@ -172,7 +172,7 @@ pub struct P2p<'a> {
 /// Host stamps of a verbose record.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub struct Trace {
+pub(super) struct Trace {
     #[serde(alias = "p2p_start_ts")]
     pub coll_start_ts: Option<Number>,
     #[serde(alias = "p2p_stop_ts")]
@@ -183,7 +183,7 @@ pub struct Trace {
 /// Host stamps of one channel.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub struct KernelEvent {
+pub(super) struct KernelEvent {
     pub channel_id: Option<Number>,
     pub kernel_start_ts: Option<Number>,
     pub kernel_stop_ts: Option<Number>,
@@ -192,19 +192,19 @@ pub struct KernelEvent {
 /// Loss counters of one communicator.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub struct DumpStats {
+pub(super) struct DumpStats {
     pub coll_dropped_total: Option<Number>,
     pub p2p_dropped_total: Option<Number>,
 }
 
 /// Nothing of a proxy trace is used but that it is one.
 #[derive(Debug, serde::Deserialize)]
-pub struct ProxyTrace {}
+pub(super) struct ProxyTrace {}
 
 /// One JSON object of a log. In a flat record the fields of header and metadata stand beside the operation.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub struct Object<'a> {
+pub(super) struct Object<'a> {
     #[serde(borrow)]
     pub header: Option<Header<'a>>,
     #[serde(borrow)]
@@ -225,7 +225,7 @@ pub struct Object<'a> {
 
 /// Why a text is no record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub(super) struct Fault {
     /// True if it could be the beginning of one.
     pub incomplete: bool,
     /// The fact, as a clause.
@@ -251,7 +251,7 @@ impl From<serde_json::Error> for Fault {
 ///
 /// # Errors
 /// Why the text, or its rest, cannot be used.
-pub fn objects(
+pub(super) fn objects(
     text: &[u8],
     each: &mut impl FnMut(&Object<'_>, &[u8]) -> Result<(), Fault>,
 ) -> Result<(), Fault> {

@@ -11,7 +11,7 @@ const LONGEST: usize = 16 << 20;
 
 /// One line without its line break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Line<'a> {
+pub(super) enum Line<'a> {
     /// A whole line; `ended` is false for a last line without a line break.
     Whole {
         /// Its bytes.
@@ -25,7 +25,7 @@ pub enum Line<'a> {
 
 /// Splits a stream into lines. Memory stays at the longest line seen.
 #[derive(Debug)]
-pub struct Lines<R> {
+pub(super) struct Lines<R> {
     stream: R,
     buffer: Vec<u8>,
     /// First byte not yet handed out.
@@ -41,7 +41,7 @@ pub struct Lines<R> {
 
 impl<R: Read> Lines<R> {
     /// Lines of `stream`.
-    pub fn new(stream: R) -> Self {
+    pub(super) fn new(stream: R) -> Self {
         Self {
             stream,
             buffer: vec![0; BLOCK],
@@ -55,7 +55,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// The next line; `None` at the end or where the stream failed.
-    pub fn next(&mut self) -> Option<Line<'_>> {
+    pub(super) fn next(&mut self) -> Option<Line<'_>> {
         loop {
             let rest = self.buffer.get(self.at + self.searched..self.filled)?;
             if let Some(found) = memchr(b'\n', rest) {
@@ -84,7 +84,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// Why the stream ended early, if it did. What it gave before has been handed out.
-    pub fn failure(&self) -> Option<&std::io::Error> {
+    pub(super) fn failure(&self) -> Option<&std::io::Error> {
         self.failure.as_ref()
     }
 

@@ -11,14 +11,14 @@ const KEYS: [(&[u8], Kind); 2] = [(b"\"coll_perf\":", Kind::Coll), (b"\"p2p_perf
 /// Which operation a line ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Kind {
+pub(super) enum Kind {
     Coll,
     P2p,
 }
 
 /// A line whose header is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known<'a> {
+pub(super) struct Known<'a> {
     /// Its origin.
     pub origin: usize,
     /// Its time of writing, Unix microseconds.
@@ -31,7 +31,7 @@ pub struct Known<'a> {
 
 /// Headers as they were written, the last used first.
 #[derive(Debug, Default)]
-pub struct Memo {
+pub(super) struct Memo {
     heads: Vec<Head>,
 }
 
@@ -46,7 +46,7 @@ struct Head {
 
 impl Memo {
     /// The parts of `line` if its header was remembered.
-    pub fn find<'a>(&mut self, line: &'a [u8]) -> Option<Known<'a>> {
+    pub(super) fn find<'a>(&mut self, line: &'a [u8]) -> Option<Known<'a>> {
         let (at, (written_us, rest)) =
             self.heads.iter().enumerate().find_map(|(at, head)| Some((at, head.parts(line)?)))?;
         let origin = self.heads.get(at)?.origin;
@@ -59,7 +59,7 @@ impl Memo {
     }
 
     /// Remembers the header of a line that was parsed: its origin and time of writing are known.
-    pub fn remember(&mut self, line: &[u8], origin: usize, written_us: Option<i64>) {
+    pub(super) fn remember(&mut self, line: &[u8], origin: usize, written_us: Option<i64>) {
         let Some(head) = Head::of(line, origin) else { return };
         if head.parts(line).map(|(time, _)| time) != written_us
             || self.heads.iter().any(|h| h.before == head.before && h.after == head.after)

@@ -96,7 +96,7 @@ impl Pending {
 }
 
 /// Reads the lines of one file in their order.
-pub struct Parser<'s, S> {
+pub(super) struct Parser<'s, S> {
     state: State<'s, S>,
     pending: Option<Pending>,
     line: u64,
@@ -118,7 +118,7 @@ struct State<'s, S> {
 
 impl<'s, S: Sink> Parser<'s, S> {
     /// A parser at the beginning of the file at `path`.
-    pub fn new(path: String, sink: &'s mut S) -> Self {
+    pub(super) fn new(path: String, sink: &'s mut S) -> Self {
         let state = State {
             sink,
             log: LogFile { path, ..LogFile::default() },
@@ -134,7 +134,7 @@ impl<'s, S: Sink> Parser<'s, S> {
     }
 
     /// The next line.
-    pub fn line(&mut self, line: Line<'_>) {
+    pub(super) fn line(&mut self, line: Line<'_>) {
         self.line += 1;
         self.state.log.lines = self.line;
         let Line::Whole { text, ended } = line else {
@@ -161,7 +161,7 @@ impl<'s, S: Sink> Parser<'s, S> {
     }
 
     /// The end of the file; `torn` says why, if the file goes on.
-    pub fn finish(mut self, torn: Option<String>) -> LogFile {
+    pub(super) fn finish(mut self, torn: Option<String>) -> LogFile {
         self.drop_pending();
         let mut log = self.state.log;
         log.formats = self.state.features.labels();

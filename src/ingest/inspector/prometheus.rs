@@ -7,7 +7,7 @@ use super::json::Fault;
 
 /// One sample: `name{label="value",...} number`.
 #[derive(Debug)]
-pub struct Sample {
+pub(super) struct Sample {
     /// All labels: samples that share them belong to one row.
     pub key: String,
     /// The row with the one number that this sample holds.
@@ -18,7 +18,7 @@ pub struct Sample {
 ///
 /// # Errors
 /// The line is none, or of a metric that Inspector does not write.
-pub fn sample(line: &str) -> Result<Sample, Fault> {
+pub(super) fn sample(line: &str) -> Result<Sample, Fault> {
     let fault = |why: &str| Fault::from(format!("is no Prometheus sample of Inspector: {why}"));
     let (name, rest) = line.split_once('{').ok_or_else(|| fault("no labels"))?;
     let end = rest.rfind('}').ok_or_else(|| fault("the labels do not end"))?;

@@ -676,17 +676,17 @@ fn sql_error(path: &Path, error: &rusqlite::Error) -> Error {
 }
 
 /// Column `at` as an integer; `None` for NULL and for what is no integer.
-pub fn int(row: &Row<'_>, at: usize) -> Option<i64> {
+pub(crate) fn int(row: &Row<'_>, at: usize) -> Option<i64> {
     row.get_ref(at).ok().and_then(integer)
 }
 
 /// Column `at` as a time; `None` where it cannot be one.
-pub fn time(row: &Row<'_>, at: usize) -> Option<Ns> {
+pub(crate) fn time(row: &Row<'_>, at: usize) -> Option<Ns> {
     int(row, at).filter(|&ns| is_time(ns))
 }
 
 /// Column `at` as text, with what is no UTF-8 replaced, at most 1 MiB of it; `None` for NULL and blobs.
-pub fn text<'r>(row: &'r Row<'_>, at: usize) -> Option<std::borrow::Cow<'r, str>> {
+pub(crate) fn text<'r>(row: &'r Row<'_>, at: usize) -> Option<std::borrow::Cow<'r, str>> {
     match row.get_ref(at) {
         Ok(ValueRef::Text(text)) => {
             Some(String::from_utf8_lossy(&text[..text.len().min(LONGEST_TEXT)]))
@@ -696,12 +696,12 @@ pub fn text<'r>(row: &'r Row<'_>, at: usize) -> Option<std::borrow::Cow<'r, str>
 }
 
 /// Column `at` as text that may be shown: see [`redact::text`], and not longer than anyone reads.
-pub fn shown(row: &Row<'_>, at: usize) -> Option<String> {
+pub(crate) fn shown(row: &Row<'_>, at: usize) -> Option<String> {
     text(row, at).map(|text| redact::text(&shorten(&text, LONGEST_SHOWN)).into_owned())
 }
 
 /// Column `at` as bytes, whether stored as blob or text; `None` for NULL and numbers.
-pub fn bytes<'r>(row: &'r Row<'_>, at: usize) -> Option<&'r [u8]> {
+pub(crate) fn bytes<'r>(row: &'r Row<'_>, at: usize) -> Option<&'r [u8]> {
     match row.get_ref(at) {
         Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Some(bytes),
         _ => None,

@@ -4,7 +4,7 @@
 //! into columns. Every table is scanned once; correlation ids are never joined without their process.
 
 pub mod contents;
-pub mod db;
+pub(crate) mod db;
 pub mod export;
 pub mod gather;
 pub mod gpu_metrics;
@@ -16,9 +16,9 @@ pub mod metadata;
 pub mod no_work;
 pub mod notes;
 pub mod payload;
-pub mod queries;
+pub(crate) mod queries;
 pub mod ranges;
-pub mod schema;
+pub(crate) mod schema;
 pub mod stream_order;
 
 use std::collections::{BTreeMap, HashMap, HashSet};

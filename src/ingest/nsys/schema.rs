@@ -9,7 +9,7 @@ use crate::redact;
 use crate::text::shorten;
 
 /// The newest schema whose tables and columns are known, `major.minor` of `EXPORT_SCHEMA_VERSION`.
-pub const NEWEST: (u32, u32) = (3, 28);
+pub(crate) const NEWEST: (u32, u32) = (3, 28);
 
 /// Columns that came with a later version of a table, which the newest one has.
 pub const LATER: &[(&str, &str)] = &[
@@ -43,7 +43,7 @@ pub struct Differences {
 }
 
 /// How the tables of an open export differ from those that the queries name.
-pub fn of(db: &Db, meta: &Metadata) -> Differences {
+pub(crate) fn of(db: &Db, meta: &Metadata) -> Differences {
     differences(TABLES, db.tables(), meta.schema_version.as_deref())
 }
 

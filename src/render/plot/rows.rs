@@ -130,7 +130,7 @@ impl Mark {
 }
 
 /// A part of a bar: colour, length, what is written into it, what it is.
-pub type Part = (Paint, f64, String, String);
+pub(super) type Part = (Paint, f64, String, String);
 
 /// Bars that follow one another from 0 on.
 pub fn stacked(parts: impl IntoIterator<Item = Part>) -> Vec<Mark> {

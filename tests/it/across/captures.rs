@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nsysnccl::report::{CollectiveGroup, Report as Finished};
+use nsysnccl::internals::report::{CollectiveGroup, Report as Finished};
 use rusqlite::Connection;
 
 use crate::support::cluster::{codes, finding, rank};
@@ -306,8 +306,8 @@ fn one_window_gives_the_same_collectives() {
         "socket/socket-2node",
     ] {
         let paths = files(&folder, run);
-        let options = nsysnccl::run::Options {
-            step: nsysnccl::steps::StepChoice::Whole,
+        let options = nsysnccl::internals::run::Options {
+            step: nsysnccl::internals::steps::StepChoice::Whole,
             ..Default::default()
         };
         let whole = crate::support::build_with(&paths, &options).expect("a report").report;

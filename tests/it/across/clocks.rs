@@ -1,6 +1,6 @@
 //! Clocks that are wrong in known ways.
 
-use nsysnccl::report::Report as Finished;
+use nsysnccl::internals::report::Report as Finished;
 
 use crate::support::cluster::{
     ALL_REDUCE, Cluster, EPOCH, MS, SECOND, US, codes, finding, group, rank, warning,
@@ -169,8 +169,8 @@ fn missing_and_zero_start_times() {
 impl Cluster {
     /// The same steps, found by the kernel that starts them: without names that all ranks share.
     fn finish_whole_of_steps(&self) -> Finished {
-        let step = nsysnccl::steps::StepChoice::Kernel("Kernel2".to_owned());
-        self.finish_with(&nsysnccl::run::Options { step, ..Default::default() })
+        let step = nsysnccl::internals::steps::StepChoice::Kernel("Kernel2".to_owned());
+        self.finish_with(&nsysnccl::internals::run::Options { step, ..Default::default() })
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use nsysnccl::collectives::analyse::{self, Across};
-use nsysnccl::collectives::events::{self, Event, Launches};
-use nsysnccl::collectives::pairing::{Pairing, RankSteps};
-use nsysnccl::model::{CallKind, Class, CommOp, Names, NcclCall, Ops, RankSource, RankTrace, Span};
-use nsysnccl::steps::Step;
+use nsysnccl::internals::collectives::analyse::{self, Across};
+use nsysnccl::internals::collectives::events::{self, Event, Launches};
+use nsysnccl::internals::collectives::pairing::{Pairing, RankSteps};
+use nsysnccl::internals::model::{
+    CallKind, Class, CommOp, Names, NcclCall, Ops, RankSource, RankTrace, Span,
+};
+use nsysnccl::internals::steps::Step;
 
 pub const RANKS: u32 = 64;
 const STEPS: i64 = 100;

@@ -1,6 +1,6 @@
 //! Which operations are the same: sub-communicators, sends and receives, groups, unequal counts, and exports without payloads.
 
-use nsysnccl::report::{CollectiveGroup, Report as Finished};
+use nsysnccl::internals::report::{CollectiveGroup, Report as Finished};
 
 use crate::support::cluster::{
     ALL_REDUCE, Cluster, Collective, MIB, MS, SECOND, US, WORLD, codes, group, rank, warning,

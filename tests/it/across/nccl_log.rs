@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use nsysnccl::report::Report as Finished;
-use nsysnccl::run::Options;
+use nsysnccl::internals::report::Report as Finished;
+use nsysnccl::internals::run::Options;
 
 use crate::support::cluster::{
     ALL_REDUCE, Cluster, Collective, MIB, MS, SECOND, WORLD, codes, group, warning,

@@ -1,8 +1,8 @@
 //! Where in the program the time goes, on timelines worked out by hand.
 
-use nsysnccl::places::view::Place;
-use nsysnccl::report::Report as Finished;
-use nsysnccl::run::Options;
+use nsysnccl::internals::places::view::Place;
+use nsysnccl::internals::report::Report as Finished;
+use nsysnccl::internals::run::Options;
 
 use crate::support::cluster::{ALL_REDUCE, Cluster, MIB, MS, Rank, SECOND, finding};
 use crate::support::report::{stream, thread};

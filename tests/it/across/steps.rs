@@ -1,7 +1,7 @@
 //! Which steps of different ranks are one step of the run, where texts do not say so.
 
-use nsysnccl::model::Metric;
-use nsysnccl::report::Report as Finished;
+use nsysnccl::internals::model::Metric;
+use nsysnccl::internals::report::Report as Finished;
 
 use crate::support::cluster::{
     ALL_REDUCE, Cluster, MS, SECOND, US, codes, finding, group, rank, warning,

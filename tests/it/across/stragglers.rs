@@ -1,7 +1,7 @@
 //! Which rank the others wait for, what that costs them, and where its own time goes.
 
-use nsysnccl::catalogue::{Finding, Severity};
-use nsysnccl::report::Report as Finished;
+use nsysnccl::internals::catalogue::{Finding, Severity};
+use nsysnccl::internals::report::Report as Finished;
 
 use crate::support::cluster::{
     ALL_REDUCE, Cluster, MIB, MS, Rank, SECOND, US, WORLD, finding, rank,

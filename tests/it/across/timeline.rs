@@ -1,8 +1,8 @@
 //! The steps to move in: where each operation lies on the common clock, who waits for whom, and the critical path.
 
-use nsysnccl::report::timeline::{Item, RankLanes, Timeline, What};
-use nsysnccl::reporting;
-use nsysnccl::run::{Options, Run};
+use nsysnccl::internals::report::timeline::{Item, RankLanes, Timeline, What};
+use nsysnccl::internals::reporting;
+use nsysnccl::internals::run::{Options, Run};
 
 use crate::support::cluster::{ALL_REDUCE, Cluster, MS};
 

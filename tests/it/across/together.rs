@@ -1,6 +1,6 @@
 //! Which ranks belong together where times are all that tells, and where they must not.
 
-use nsysnccl::report::CollectiveGroup;
+use nsysnccl::internals::report::CollectiveGroup;
 
 use crate::support::cluster::{
     ALL_REDUCE, Cluster, Collective, MIB, MS, SECOND, US, codes, finding, group, rank, warning,
@@ -171,7 +171,7 @@ fn ranks_of_one_machine_are_not_corrected_by_milliseconds() {
         }
         cluster.finish()
     };
-    let offsets = |report: &nsysnccl::report::Report| -> Vec<i64> {
+    let offsets = |report: &nsysnccl::internals::report::Report| -> Vec<i64> {
         report.ranks.iter().filter_map(|rank| rank.clock.offset_ns).collect()
     };
     let one = run(["vm"; 4], |_| "5a5a".to_owned());
@@ -197,7 +197,7 @@ fn ranks_of_one_machine_are_not_corrected_by_milliseconds() {
 /// root    [B0][B1] ... [B10]             [B11        ]
 /// rank 1                     10.0  [B0][B1] ... [B10]   [B11 11.2-11.6)
 /// ```
-fn broadcasts(missing: i64, bytes: fn(i64) -> u64) -> nsysnccl::report::Report {
+fn broadcasts(missing: i64, bytes: fn(i64) -> u64) -> nsysnccl::internals::report::Report {
     let mut cluster = Cluster::new(2);
     cluster.hosts(&["a", "a"]);
     let what = Collective::of("ncclBroadcast", BROADCAST);

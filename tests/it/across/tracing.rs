@@ -1,7 +1,7 @@
 //! Advanced NCCL tracing (`nsys -t nccl`): ranges in the domain NCCL without the prefix, some of them on the GPU's time line.
 
-use nsysnccl::run::Options;
-use nsysnccl::steps::StepChoice;
+use nsysnccl::internals::run::Options;
+use nsysnccl::internals::steps::StepChoice;
 
 use crate::support::cluster::{
     ALL_REDUCE, Cluster, MIB, MS, Rank, SECOND, WORLD, codes, group, rank,

@@ -1,6 +1,6 @@
 //! Two jobs side by side.
 
-use nsysnccl::inspect::{Verdict, compare};
+use nsysnccl::internals::inspect::{Verdict, compare};
 
 use super::log::{Folder, Log};
 

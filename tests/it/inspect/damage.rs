@@ -1,9 +1,9 @@
 //! Damaged logs: whatever stands in a file, reading ends, says what it left out and never panics.
 
-use nsysnccl::ingest::inspector;
-use nsysnccl::inspect::{Filter, Tally};
-use nsysnccl::model::record::{Drops, LogFile, Origin, Record, Sink};
-use nsysnccl::render::{self, Format, Style};
+use nsysnccl::internals::ingest::inspector;
+use nsysnccl::internals::inspect::{Filter, Tally};
+use nsysnccl::internals::model::record::{Drops, LogFile, Origin, Record, Sink};
+use nsysnccl::internals::render::{self, Format, Style};
 use proptest::prelude::*;
 
 use super::log::{Folder, Log};
@@ -72,7 +72,7 @@ proptest! {
         prop_assert_eq!(log.lines as usize, lines);
         prop_assert!(log.bad_lines <= log.lines);
         prop_assert!(log.records >= 1, "some lines are whole");
-        let view = nsysnccl::inspect::inspect(vec![(log, tally)], &Filter::default());
+        let view = nsysnccl::internals::inspect::inspect(vec![(log, tally)], &Filter::default());
         for format in [Format::Terminal, Format::Markdown, Format::Html, Format::Json, Format::Csv] {
             let printed = render::print(&view, format, &Style { width: 80, color: true, full: true });
             prop_assert!(!printed.is_empty());

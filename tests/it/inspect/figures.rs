@@ -1,6 +1,6 @@
 //! Times, bandwidths, waits, timeline and findings.
 
-use nsysnccl::inspect::{Filter, Inspected, budget};
+use nsysnccl::internals::inspect::{Filter, Inspected, budget};
 
 use super::log::{Folder, Log, START, inspect_with, inspected, only};
 
@@ -213,7 +213,10 @@ fn filters_choose_by_time_communicator_and_operation() {
     );
     assert_eq!(count(Filter { comm: Some("tp".into()), ..Filter::default() }), (1, 4, 1));
     assert_eq!(
-        count(Filter { op: nsysnccl::model::CommOp::parse("allgather"), ..Filter::default() }),
+        count(Filter {
+            op: nsysnccl::internals::model::CommOp::parse("allgather"),
+            ..Filter::default()
+        }),
         (1, 4, 2)
     );
 }

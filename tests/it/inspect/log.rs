@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use nsysnccl::ingest::inspector;
-use nsysnccl::inspect::{self, Filter, Inspected, Inspection, Op, Tally};
+use nsysnccl::internals::ingest::inspector;
+use nsysnccl::internals::inspect::{self, Filter, Inspected, Inspection, Op, Tally};
 
 /// The time at which the first record of a test is written, Unix microseconds.
 pub const START: i64 = 1_796_003_000_000_000;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use nsysnccl::inspect::{Filter, Inspected, budget};
-use nsysnccl::render::{self, Format, Style};
+use nsysnccl::internals::inspect::{Filter, Inspected, budget};
+use nsysnccl::internals::render::{self, Format, Style};
 
 use super::log::inspected;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nsysnccl::merge::view::{CommTrust, InspectorMerge};
-use nsysnccl::report::Report;
-use nsysnccl::run::Options;
+use nsysnccl::internals::merge::view::{CommTrust, InspectorMerge};
+use nsysnccl::internals::report::Report;
+use nsysnccl::internals::run::Options;
 use rusqlite::Connection;
 use serde_json::Value;
 

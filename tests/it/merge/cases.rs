@@ -1,6 +1,6 @@
 //! Which record is which kernel. Times in the drawings are microseconds; a kernel is drawn with its duration, a record with its number.
 
-use nsysnccl::steps::StepChoice;
+use nsysnccl::internals::steps::StepChoice;
 
 use super::scene::*;
 use crate::support::report::{Payload, Payloads, Stream, stream, thread};

@@ -1,7 +1,7 @@
 //! Logs that are incomplete or wrong, and what is said about them.
 
-use nsysnccl::report::Report;
-use nsysnccl::warning::Warning;
+use nsysnccl::internals::report::Report;
+use nsysnccl::internals::warning::Warning;
 
 use super::scene::*;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nsysnccl::report::{InspectorMerge, InspectorRank, Report as Finished};
-use nsysnccl::run::Options;
-use nsysnccl::steps::StepChoice;
+use nsysnccl::internals::report::{InspectorMerge, InspectorRank, Report as Finished};
+use nsysnccl::internals::run::Options;
+use nsysnccl::internals::steps::StepChoice;
 
 use crate::support::cluster::Rank;
 use crate::support::folder;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nsysnccl::npkit::dump::Dump;
-use nsysnccl::npkit::ids::Library;
-use nsysnccl::npkit::read::{self, Table};
+use nsysnccl::internals::npkit::dump::Dump;
+use nsysnccl::internals::npkit::ids::Library;
+use nsysnccl::internals::npkit::read::{self, Table};
 
 /// Clock records of the NCCL family.
 pub const CLOCK_GPU: u8 = 0x33;

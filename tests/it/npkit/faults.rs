@@ -1,9 +1,9 @@
 //! Each thing that can be wrong with a dump is named, and the rest still read.
 
-use nsysnccl::npkit::dump::Dump;
-use nsysnccl::npkit::ids::{Ids, Library};
-use nsysnccl::npkit::read::{self, Table};
-use nsysnccl::npkit::view;
+use nsysnccl::internals::npkit::dump::Dump;
+use nsysnccl::internals::npkit::ids::{Ids, Library};
+use nsysnccl::internals::npkit::read::{self, Table};
+use nsysnccl::internals::npkit::view;
 
 use super::dump::*;
 

@@ -1,7 +1,7 @@
 //! Dumps beside the reports of the same processes.
 
-use nsysnccl::report::Report;
-use nsysnccl::run::{Options, Run};
+use nsysnccl::internals::report::Report;
+use nsysnccl::internals::run::{Options, Run};
 
 use super::dump::{LAST_RECV, NET_RECV, NET_SEND, SEND, Writer};
 use crate::support::report::{Report as Export, stream, thread};
@@ -11,7 +11,7 @@ fn captured(name: &str) -> Option<Report> {
     let folder = crate::support::captures()?.join("npkit-real").join(name);
     let paths = [0, 1].map(|rank| folder.join(format!("rank_{rank}.sqlite")));
     let options = Options { npkit: vec![folder.join("dump")], ..Options::default() };
-    Some(nsysnccl::reporting::of(&Run::read(&paths, &options, || ()).expect("a run")))
+    Some(nsysnccl::internals::reporting::of(&Run::read(&paths, &options, || ()).expect("a run")))
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn proxies_of_sockets_belong_to_the_kernel_that_they_serve() {
     export.save(folder.path(), "run_0.sqlite");
     let options = Options { npkit: vec![dump], ..Options::default() };
     let run = Run::read(&[folder.path().join("run_0.sqlite")], &options, || ()).expect("a run");
-    let joined = nsysnccl::reporting::of(&run).npkit.expect("a dump");
+    let joined = nsysnccl::internals::reporting::of(&run).npkit.expect("a dump");
     // Two lanes of 4 records, two of three requests of 2.
     assert_eq!((joined.events, joined.inside_kernels), (14, 12), "{:?}", joined.problems);
     let first = &joined.kernels[0].phases;
@@ -95,7 +95,7 @@ fn proxies_of_sockets_belong_to_the_kernel_that_they_serve() {
     assert_eq!(first.proxies["NET_SEND"].count, 1);
     assert!(joined.kernels[1].phases.proxies.is_empty());
     // The report's own time: 1 and 201 µs; of 10 + 87 µs all but 5 + 20 are waiting.
-    let lanes = nsysnccl::npkit::lanes::lanes(&joined);
+    let lanes = nsysnccl::internals::npkit::lanes::lanes(&joined);
     let times: Vec<_> = lanes.iter().map(|l| (l.rank, l.channel, l.start_ns, l.end_ns)).collect();
     assert_eq!(times, [(0, 0, 1_000, 98_000), (0, 0, 201_000, 298_000)]);
     assert_eq!(lanes[0].name, "RECV, waits 74.2 %");
@@ -107,7 +107,8 @@ fn a_dump_of_another_run_is_said_and_changes_nothing() {
     let folder = captures.join("npkit-real");
     let paths = [0, 1].map(|rank| folder.join(format!("slow/rank_{rank}.sqlite")));
     let options = Options { npkit: vec![folder.join("sendrecv/dump")], ..Options::default() };
-    let with = nsysnccl::reporting::of(&Run::read(&paths, &options, || ()).expect("a run"));
+    let with =
+        nsysnccl::internals::reporting::of(&Run::read(&paths, &options, || ()).expect("a run"));
     let joined = with.npkit.clone().expect("a dump");
     assert_eq!((joined.inside_kernels, joined.kernels.len()), (0, 0));
     assert!(
@@ -116,7 +117,7 @@ fn a_dump_of_another_run_is_said_and_changes_nothing() {
         joined.problems
     );
     let without = crate::support::report(&paths);
-    assert_eq!(nsysnccl::report::Report { npkit: None, ..with }, without);
+    assert_eq!(nsysnccl::internals::report::Report { npkit: None, ..with }, without);
 }
 
 #[test]

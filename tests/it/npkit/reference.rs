@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nsysnccl::npkit::ids::{Ids, Library};
-use nsysnccl::npkit::lane::{self, Clocks};
-use nsysnccl::npkit::{files, proxy, record, trace};
+use nsysnccl::internals::npkit::ids::{Ids, Library};
+use nsysnccl::internals::npkit::lane::{self, Clocks};
+use nsysnccl::internals::npkit::{files, proxy, record, trace};
 use serde_json::Value;
 
 /// Times of the generator are microseconds since 1970 as floating-point numbers: they step by 0.25 µs, so that a difference of two
@@ -120,14 +120,14 @@ fn the_generators_json_gives_the_same_phases_and_says_that_it_is_less_exact() {
     for folder in pairs() {
         let path = folder.join("npkit_event_trace.json");
         let rounded = trace::read(&path).expect("a trace");
-        let exact = nsysnccl::npkit::read(
+        let exact = nsysnccl::internals::npkit::read(
             &[folder.join("dump")],
-            nsysnccl::npkit::read::Table::Fitting(&Library::ALL),
+            nsysnccl::internals::npkit::read::Table::Fitting(&Library::ALL),
         )
         .expect("a dump");
         assert_eq!(rounded.events, exact.events, "{folder:?}");
         assert_eq!(rounded.problems[0].code.as_str(), "rounded-times");
-        let view = |dump| nsysnccl::npkit::view::view(dump, Vec::new());
+        let view = |dump| nsysnccl::internals::npkit::view::view(dump, Vec::new());
         let (rounded, exact) = (view(&rounded), view(&exact));
         assert_eq!(rounded.collectives.len(), exact.collectives.len(), "{folder:?}");
         for (rounded, exact) in rounded.collectives.iter().zip(&exact.collectives) {

@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use nsysnccl::model::Metric;
-use nsysnccl::report::Report as Finished;
-use nsysnccl::run::Options;
+use nsysnccl::internals::model::Metric;
+use nsysnccl::internals::report::Report as Finished;
+use nsysnccl::internals::run::Options;
 
 use crate::support::report::{Copy, Report, Stream, Thread, stream, text, thread};
 use crate::support::scenes::{ALL_REDUCE, GEMM, MS};
@@ -554,7 +554,7 @@ fn ranks_on_one_gpu_are_named() {
             .collect();
         report(&paths)
     };
-    let shared = |report: &nsysnccl::report::Report| {
+    let shared = |report: &nsysnccl::internals::report::Report| {
         report.findings.iter().find(|f| f.id.as_str() == "shared-gpu").cloned()
     };
     let all_on_one = shared(&of(["a-1"; 4])).expect("a finding");

@@ -1,7 +1,7 @@
 //! Eight ranks and a prefetching loader, with every number worked out by hand (the timelines stand above the scenes).
 
-use nsysnccl::model::Metric;
-use nsysnccl::report::Report;
+use nsysnccl::internals::model::Metric;
+use nsysnccl::internals::report::Report;
 
 use crate::support::scenes::{self, MS, RANKS, STEPS, lateness};
 use crate::support::{assert_numbers, folder, only_rank, report};

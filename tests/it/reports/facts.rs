@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nsysnccl::classify::Classifier;
-use nsysnccl::ingest::nsys::{self, NsysReport};
-use nsysnccl::ingest::{nccl_log, topo};
-use nsysnccl::model::{CommOp, Metric};
-use nsysnccl::report::{RankReport, Report};
-use nsysnccl::run::Options;
-use nsysnccl::transport::Facts;
+use nsysnccl::internals::classify::Classifier;
+use nsysnccl::internals::ingest::nsys::{self, NsysReport};
+use nsysnccl::internals::ingest::{nccl_log, topo};
+use nsysnccl::internals::model::{CommOp, Metric};
+use nsysnccl::internals::report::{RankReport, Report};
+use nsysnccl::internals::run::Options;
+use nsysnccl::internals::transport::Facts;
 use regex::Regex;
 use serde_json::Value;
 
@@ -58,7 +58,8 @@ fn read(path: &Path) -> NsysReport {
 }
 
 fn read_in_parts(path: &Path, parts: usize) -> NsysReport {
-    let step = Regex::new(nsysnccl::steps::select::DEFAULT_PATTERN).expect("the default pattern");
+    let step = Regex::new(nsysnccl::internals::steps::select::DEFAULT_PATTERN)
+        .expect("the default pattern");
     nsys::read(
         path,
         0,
@@ -278,7 +279,7 @@ fn payloads_read_alike_from_json_and_from_blobs() {
         // Names are interned in order of use, so reduction operations are compared by their text.
         let calls = |path: &Path| {
             let trace = read(path).candidates.remove(0).trace;
-            let redop = |call: &nsysnccl::model::NcclCall| {
+            let redop = |call: &nsysnccl::internals::model::NcclCall| {
                 call.redop.map(|name| trace.names.get(name).to_owned())
             };
             trace

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use nsysnccl::ingest::nsys::db::{Present, TABLES, columns, lay_views};
-use nsysnccl::ingest::nsys::queries::{ALL, Query};
+use nsysnccl::internals::ingest::nsys::db::{Present, TABLES, columns, lay_views};
+use nsysnccl::internals::ingest::nsys::queries::{ALL, Query};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 

@@ -4,9 +4,9 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use nsysnccl::render::{self, Format, Style};
-use nsysnccl::report::Report as Finished;
-use nsysnccl::run::Options;
+use nsysnccl::internals::render::{self, Format, Style};
+use nsysnccl::internals::report::Report as Finished;
+use nsysnccl::internals::run::Options;
 use rusqlite::types::Value;
 
 use crate::support::report::{Payload, Report, Stream, Thread, stream, thread};
@@ -234,7 +234,7 @@ fn kernels_without_a_name_are_work_of_unknown_class() {
             ("idle_ns", 0),
         ],
     );
-    assert_eq!(step.values.f64(nsysnccl::model::Metric::CommFraction), None);
+    assert_eq!(step.values.f64(nsysnccl::internals::model::Metric::CommFraction), None);
     let message = warning(&report, "unnamed-kernels");
     assert!(message.starts_with("2 kernels have no name"), "{message}");
     // It is no graph, and nothing is said of graphs.

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use nsysnccl::catalogue::Finding;
-use nsysnccl::report::{CollectiveGroup, RankReport, Report as Finished};
-use nsysnccl::run::Options;
-use nsysnccl::steps::StepChoice;
+use nsysnccl::internals::catalogue::Finding;
+use nsysnccl::internals::report::{CollectiveGroup, RankReport, Report as Finished};
+use nsysnccl::internals::run::Options;
+use nsysnccl::internals::steps::StepChoice;
 use tempfile::TempDir;
 
 use super::report::{Copy, Payload, Report, Stream, Thread, stream, thread};

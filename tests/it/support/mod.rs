@@ -7,8 +7,8 @@ pub mod schema;
 
 use std::path::{Path, PathBuf};
 
-use nsysnccl::report::{RankReport, RankStep};
-use nsysnccl::run::{Options, Run};
+use nsysnccl::internals::report::{RankReport, RankStep};
+use nsysnccl::internals::run::{Options, Run};
 
 /// A folder that is gone after the test.
 pub fn folder() -> tempfile::TempDir {
@@ -18,14 +18,14 @@ pub fn folder() -> tempfile::TempDir {
 /// A report, and what could not be used for it.
 #[derive(Debug)]
 pub struct Built {
-    pub report: nsysnccl::report::Report,
+    pub report: nsysnccl::internals::report::Report,
     pub unusable: Vec<nsysnccl::Error>,
 }
 
 /// Builds a report.
 pub fn build_with(paths: &[PathBuf], options: &Options) -> nsysnccl::Result<Built> {
     let run = Run::read(paths, options, || ())?;
-    Ok(Built { report: nsysnccl::reporting::of(&run), unusable: run.unusable })
+    Ok(Built { report: nsysnccl::internals::reporting::of(&run), unusable: run.unusable })
 }
 
 /// Builds a report with default options.
@@ -34,12 +34,12 @@ pub fn build(paths: &[PathBuf]) -> nsysnccl::Result<Built> {
 }
 
 /// Builds a report that has to succeed.
-pub fn report(paths: &[PathBuf]) -> nsysnccl::report::Report {
+pub fn report(paths: &[PathBuf]) -> nsysnccl::internals::report::Report {
     build(paths).expect("a report").report
 }
 
 /// The only rank of a report.
-pub fn only_rank(report: &nsysnccl::report::Report) -> &RankReport {
+pub fn only_rank(report: &nsysnccl::internals::report::Report) -> &RankReport {
     assert_eq!(
         report.ranks.len(),
         1,
@@ -51,7 +51,7 @@ pub fn only_rank(report: &nsysnccl::report::Report) -> &RankReport {
 
 /// One number of a step, by its path in JSON; `None` where it was not measured.
 pub fn number(step: &RankStep, path: &str) -> Option<i64> {
-    step.values.int(nsysnccl::model::Metric::by_path(path).expect("a metric"))
+    step.values.int(nsysnccl::internals::model::Metric::by_path(path).expect("a metric"))
 }
 
 /// Asserts several numbers of a step at once.
