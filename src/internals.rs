@@ -22,6 +22,9 @@ pub mod collectives {
     pub mod events {
         pub use crate::collectives::events::*;
     }
+    pub mod matches {
+        pub use crate::collectives::matches::Method;
+    }
     pub mod groups {
         pub use crate::collectives::groups::*;
     }

@@ -313,7 +313,10 @@ pub(super) fn tell_inputs(output: &OutputArgs, report: &Report) {
             let steps = units::plural(rank.steps.len(), "step");
             format!(
                 "rank {} (from {}): process {} in {}, {steps}",
-                rank.rank, rank.rank_source, rank.pid, rank.report
+                rank.rank,
+                rank.rank_source.label(),
+                rank.pid,
+                rank.report
             )
         });
     }

@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::calls::{self, Calls};
 use crate::classify;
 use crate::model::op::{NO_CALL, NO_LAUNCH};
 use crate::model::{CommOp, NameId, NcclCall, Ns, RankTrace};
 
 /// Where the size of an operation came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum BytesSource {
     /// The payload of the NVTX range.
     Payload,

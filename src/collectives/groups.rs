@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
-use super::events::Event;
+use super::events::{BytesSource, Event};
 use super::matches::{Match, Method};
 use super::refs::{EventRef, RankIx};
 use super::transfer::{Timing, Untimed, bandwidth};
@@ -15,7 +15,7 @@ use crate::timeline::SpanSet;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CollectiveGroup {
     /// `AllReduce`, ...
-    pub op: String,
+    pub op: CommOp,
     /// Communicator id as `0x` + 16 hex digits.
     pub comm_id: Option<String>,
     /// Ranks that took part.
@@ -41,7 +41,7 @@ pub struct CollectiveGroup {
     /// Why there is no bandwidth, if there is none.
     pub no_bandwidth: Option<String>,
     /// Where the bytes came from: `payload`, `inspector`.
-    pub bytes_source: Option<String>,
+    pub bytes_source: Option<BytesSource>,
     /// busbw as a share of the link's one-direction peak.
     pub peak_share: Option<f64>,
     /// That peak and where its figure comes from.
@@ -59,7 +59,7 @@ pub struct CollectiveGroup {
     /// Calls of which waits are known and at which ranks arrive closer than clocks and departures can tell apart: no order.
     pub unordered: u64,
     /// How the calls were matched.
-    pub matched_by: String,
+    pub matched_by: Method,
 }
 
 /// How long one rank waited in the collectives of one step.
@@ -183,7 +183,7 @@ fn group(key: Key, calls: &[&Measured], events: &[&[Event]]) -> (Ns, CollectiveG
     };
     let total = transfers.iter().copied().fold(0, Ns::saturating_add);
     let group = CollectiveGroup {
-        op: key.op.label().to_owned(),
+        op: key.op,
         comm_id: key.comm.map(|id| format!("0x{id:016x}")),
         from_rank: key.from,
         n_ranks,
@@ -200,7 +200,7 @@ fn group(key: Key, calls: &[&Measured], events: &[&[Event]]) -> (Ns, CollectiveG
         algbw_gbs: stats::median(&algbw),
         busbw_gbs: stats::median(&busbw),
         no_bandwidth: busbw.is_empty().then(|| no_bandwidth(&key, calls, events, n_ranks)),
-        bytes_source: key.bytes.and(source).map(|s| s.label().to_owned()),
+        bytes_source: key.bytes.and(source),
         peak_share: None,
         peak_source: None,
         untimed: (calls.len() - transfers.len()) as u64,
@@ -209,7 +209,7 @@ fn group(key: Key, calls: &[&Measured], events: &[&[Event]]) -> (Ns, CollectiveG
         leave_spread_p95_ns: stats::quantile_i64(&spreads(|t| t.leave_spread_ns), 0.95),
         last_arriver,
         unordered,
-        matched_by: key.method.label().to_owned(),
+        matched_by: key.method,
         ranks: key.ranks,
     };
     (total, group)

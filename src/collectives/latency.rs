@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::groups::CollectiveGroup;
+use crate::model::CommOp;
 use crate::stats;
 
 /// Fewest sizes that a line is drawn through.
@@ -17,7 +18,7 @@ const LEAST_SPREAD: f64 = 4.0;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SizeFit {
     /// `AllReduce`, ...
-    pub op: String,
+    pub op: CommOp,
     /// Communicator id as `0x` + 16 hex digits.
     pub comm_id: Option<String>,
     /// Of sends that go one way only: the rank that sends.
@@ -42,11 +43,11 @@ pub struct SizeFit {
 
 /// One fit for each operation and communicator whose calls have sizes, in order of the groups.
 pub(crate) fn fits(groups: &[CollectiveGroup]) -> Vec<SizeFit> {
-    type Key<'a> = (&'a str, Option<&'a str>, Option<u32>);
+    type Key<'a> = (CommOp, Option<&'a str>, Option<u32>);
     let mut of: BTreeMap<Key<'_>, (usize, Vec<&CollectiveGroup>)> = BTreeMap::new();
     let timed = |group: &&CollectiveGroup| group.bytes.is_some_and(|bytes| bytes > 0);
     for (at, group) in groups.iter().enumerate().filter(|(_, group)| timed(group)) {
-        let key = (group.op.as_str(), group.comm_id.as_deref(), group.from_rank);
+        let key = (group.op, group.comm_id.as_deref(), group.from_rank);
         of.entry(key).or_insert((at, Vec::new())).1.push(group);
     }
     let mut list: Vec<(usize, SizeFit)> =
@@ -135,7 +136,7 @@ mod tests {
 
     fn group(bytes: u64, transfer_ns: i64, count: u64) -> CollectiveGroup {
         CollectiveGroup {
-            op: "AllReduce".to_owned(),
+            op: CommOp::AllReduce,
             comm_id: Some("0x1".to_owned()),
             bytes: Some(bytes),
             transfer_ns: Some(transfer_ns),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::anchors::Anchor;
 use super::events::Event;
 use super::refs::{EventRef, RankIx};
@@ -57,15 +59,22 @@ impl Reason {
 }
 
 /// How members of a match were found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub enum Method {
     /// A number that is equal on all ranks.
+    #[serde(rename = "operation id")]
     OperationId,
     /// Communicator, operation and order within the step.
+    #[serde(rename = "communicator and order")]
     Communicator,
     /// Order on the stream within the step, with equal kernel names.
+    #[default]
+    #[serde(rename = "stream order and kernel name")]
     StreamOrder,
     /// Communicator or stream as above, and that they run at the same time.
+    #[serde(rename = "time")]
     Clock,
 }
 

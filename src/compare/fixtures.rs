@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Comparison, Settings, Variant, VariantInput, compare};
+use crate::collectives::matches::Method;
+use crate::model::CommOp;
 use crate::model::metric::{Metric, Values};
 use crate::report::{CollectiveGroup, RankReport, RankStep, Report, by_hand};
 use crate::stats;
@@ -94,11 +96,11 @@ pub(crate) fn with_kernels(mut report: Report, kernels: &[(&str, u64, i64)]) -> 
 pub(crate) fn with_collectives(mut report: Report, collectives: &[(&str, u64, u64)]) -> Report {
     let steps = report.steps.len() as u64;
     let group = |&(op, calls, bytes): &(&str, u64, u64)| CollectiveGroup {
-        op: op.to_owned(),
+        op: CommOp::parse(op).expect("an operation"),
         ranks: vec![0, 1],
         bytes: Some(bytes),
         count: calls * steps,
-        matched_by: "payload".to_owned(),
+        matched_by: Method::Communicator,
         ..CollectiveGroup::default()
     };
     report.collectives = collectives.iter().map(group).collect();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Scenario;
+use crate::model::CommOp;
 
 /// The run, played again from its own dependencies: how far that can be trusted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -56,7 +57,7 @@ pub struct Scope {
     pub comm_id: Option<String>,
     /// `AllReduce`, ...
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub op: Option<String>,
+    pub op: Option<CommOp>,
     /// Smallest payload, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_min: Option<u64>,

@@ -182,10 +182,10 @@ fn scoped<'a>(model: &'a Model<'a>) -> Vec<Question<'a>> {
         model,
         Scenario::OperationFree,
         |event| Some(event.op),
-        |op: CommOp| Scope { op: Some(op.label().to_owned()), ..Scope::default() },
+        |op: CommOp| Scope { op: Some(op), ..Scope::default() },
     ));
     list.extend(free_by(model, Scenario::SizeClassFree, size_class, |(op, class)| Scope {
-        op: Some(op.label().to_owned()),
+        op: Some(op),
         bytes_min: Some(SIZES[class]),
         bytes_max: SIZES.get(class + 1).map(|limit| limit - 1),
         ..Scope::default()

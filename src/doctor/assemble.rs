@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use super::nccl_log::ReadLog;
 use super::view::*;
 use super::{command, findings};
 use crate::Error;
@@ -68,7 +69,7 @@ impl Export {
 pub(super) fn assemble(
     (runs, without_work): (Vec<(Run, Vec<Export>)>, Vec<(Export, Error)>),
     inspector_logs: Vec<InspectorLog>,
-    nccl_logs: Vec<NcclLogFile>,
+    nccl_logs: Vec<ReadLog>,
     topologies: Vec<TopologyFile>,
     further: BTreeSet<FurtherFile>,
     (other, unusable): (&[PathBuf], &[Error]),
@@ -78,8 +79,8 @@ pub(super) fn assemble(
     for (run, exports) in &runs {
         let logs: Vec<&InspectorLog> =
             inspector_logs.iter().filter(|log| run.inspector.contains(&log.path)).collect();
-        let nccl: Vec<&NcclLogFile> =
-            nccl_logs.iter().filter(|log| run.nccl_logs.contains(&log.path)).collect();
+        let nccl: Vec<&ReadLog> =
+            nccl_logs.iter().filter(|log| run.nccl_logs.contains(&log.log.path)).collect();
         let topology =
             topologies.iter().find(|topology| Some(&topology.path) == run.topology.as_ref());
         found.extend(findings::of_run(&findings::Facts {
@@ -116,7 +117,7 @@ pub(super) fn assemble(
         runs,
         exports,
         inspector_logs,
-        nccl_logs,
+        nccl_logs: nccl_logs.iter().map(ReadLog::view).collect(),
         topologies,
         further_files: further.into_iter().collect(),
         other_files: other.iter().map(|path| path.to_string_lossy().into_owned()).collect(),

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use regex::Regex;
 
-use super::view::{Export, FurtherFile, InspectorLog, NcclLogFile, TopologyFile, Writer};
+use super::nccl_log::ReadLog;
+use super::view::{Export, FurtherFile, InspectorLog, TopologyFile, Writer};
 use crate::classify::Classifier;
 use crate::ingest::kind::{self, Kind};
 use crate::ingest::nsys::{self, contents, export};
@@ -25,7 +26,7 @@ pub(super) struct Read {
     /// Inspector logs with records.
     pub inspector: Vec<InspectorLog>,
     /// NCCL logs with messages.
-    pub nccl_logs: Vec<NcclLogFile>,
+    pub nccl_logs: Vec<ReadLog>,
     /// Topology matrices.
     pub topologies: Vec<TopologyFile>,
     /// Inputs of other commands, each once.
@@ -49,7 +50,7 @@ pub struct Listed {
 enum Item {
     Export(PathBuf, Box<contents::Contents>),
     Inspector(InspectorLog),
-    NcclLog(NcclLogFile),
+    NcclLog(ReadLog),
     Topology(TopologyFile),
     Further(FurtherFile),
     Other,
@@ -169,7 +170,7 @@ fn read_as(kind: Kind, path: &Path, options: &nsys::Options<'_>) -> Result<Optio
         Kind::Topology => Some(Item::Topology(TopologyFile::of(&topo::read(path)?))),
         Kind::Prometheus | Kind::InspectorLog => inspector_log(path)?.map(Item::Inspector),
         Kind::NcclLog => match nccl_log::read(path) {
-            Ok(log) => Some(Item::NcclLog(NcclLogFile::of(log, size(path)))),
+            Ok(log) => Some(Item::NcclLog(ReadLog { log, size_bytes: size(path) })),
             // Only that it holds no message is an error with a hint.
             Err(error) if error.hint.is_some() => None,
             Err(error) => return Err(error),

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::nccl_log::ReadLog;
 use super::numbers::{alone, has_log, sends_to_nobody, unconnected};
-use super::view::{Export, InspectorLog, Missing, NcclLogFile, Run, TopologyFile};
+use super::view::{Export, InspectorLog, Missing, Run, TopologyFile};
 use crate::Error;
 use crate::catalogue::class::{EXPORT, INSPECTOR, NCCL_LOG, PROFILE, TOPOLOGY};
 use crate::catalogue::{Id, Severity};
@@ -33,7 +34,7 @@ pub(super) struct Facts<'a> {
     /// Its Inspector logs.
     pub inspector: &'a [&'a InspectorLog],
     /// Its NCCL logs.
-    pub nccl_logs: &'a [&'a NcclLogFile],
+    pub nccl_logs: &'a [&'a ReadLog],
     /// The topology of its machine.
     pub topology: Option<&'a TopologyFile>,
     /// Topologies that may be its machine's, where that is not clear.
@@ -179,8 +180,7 @@ fn ranks_missing(run: &Run) -> Option<Missing> {
 }
 
 fn rank_unknown(run: &Run) -> Option<Missing> {
-    let by_order = RankSource::Order.label();
-    let unknown = run.ranks.iter().filter(|rank| rank.rank_source == by_order).count();
+    let unknown = run.ranks.iter().filter(|rank| rank.rank_source == RankSource::Order).count();
     (unknown > 0 && run.ranks.len() > 1).then(|| {
         missing(
             Id::RankUnknown,
@@ -442,7 +442,7 @@ fn inspector_ranks(facts: &Facts<'_>) -> Option<Missing> {
 
 fn no_nccl_log(facts: &Facts<'_>) -> Option<Missing> {
     let talks = facts.run.ranks.iter().any(|rank| rank.comm_kernels > 0);
-    let connections: u64 = facts.nccl_logs.iter().map(|log| log.connections).sum();
+    let connections: u64 = facts.nccl_logs.iter().map(|log| log.connections()).sum();
     let costs: (&[&str], &str) = (
         &["transport"],
         "Which transport each pair of ranks uses, and the share of the link's peak, are not known.",
@@ -612,7 +612,7 @@ pub(super) fn without_work(export: &Export, reason: &Error) -> Missing {
 pub(super) fn of_logs(
     any_run: bool,
     inspector: &[InspectorLog],
-    nccl_logs: &[NcclLogFile],
+    nccl_logs: &[ReadLog],
     attached: &dyn Fn(&String) -> bool,
 ) -> Vec<Missing> {
     let foreign = |paths: Vec<&String>| {
@@ -648,7 +648,7 @@ pub(super) fn of_logs(
             ..missing(Id::InspectorLogOfAnotherRun, title, costs, advice)
         });
     }
-    let nccl = foreign(nccl_logs.iter().map(|log| &log.path).collect());
+    let nccl = foreign(nccl_logs.iter().map(|log| &log.log.path).collect());
     if !nccl.is_empty() {
         let costs: (&[&str], &str) = (&["transport"], "They are not in the commands below.");
         let advice = "Give the log of the captured run; process ids differ too where nsys and the program ran in containers of their own.";

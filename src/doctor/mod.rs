@@ -10,6 +10,7 @@ mod assemble;
 mod command;
 mod files;
 mod findings;
+mod nccl_log;
 mod numbers;
 mod runs;
 mod view;

@@ -1,6 +1,7 @@
 //! Which numbers a report of a run has, which are weaker than they could be, and which are null.
 
-use super::view::{Export, InspectorLog, NcclLogFile, Number, Rank, Run, State, Writer};
+use super::nccl_log::ReadLog;
+use super::view::{Export, InspectorLog, Number, Rank, Run, State, Writer};
 use crate::ingest::hosts::may_be_one_host;
 use crate::ingest::nsys::file_name;
 use crate::steps::StepSource;
@@ -32,7 +33,7 @@ pub(super) fn of(
     run: &Run,
     exports: &[Export],
     inspector: &[&InspectorLog],
-    nccl_logs: &[&NcclLogFile],
+    nccl_logs: &[&ReadLog],
 ) -> Vec<Number> {
     let number = |id, name, fields, (state, why): Judged| Number { id, name, fields, state, why };
     let judge = |judged: Judged| match &run.problem {
@@ -238,8 +239,8 @@ fn beside(run: &Run, inspector: &[&InspectorLog]) -> Judged {
 }
 
 /// Communicating ranks of which no NCCL log names a connection, although one does of others.
-pub(super) fn unconnected(run: &Run, nccl_logs: &[&NcclLogFile]) -> Vec<u32> {
-    let is_named = |rank: &&Rank| nccl_logs.iter().any(|log| log.connected.contains(&rank.pid));
+pub(super) fn unconnected(run: &Run, nccl_logs: &[&ReadLog]) -> Vec<u32> {
+    let is_named = |rank: &&Rank| nccl_logs.iter().any(|log| log.connects(rank.pid));
     let talking = || run.ranks.iter().filter(|rank| rank.comm_kernels > 0);
     if !talking().any(|rank| is_named(&rank)) {
         return Vec::new();
@@ -247,7 +248,7 @@ pub(super) fn unconnected(run: &Run, nccl_logs: &[&NcclLogFile]) -> Vec<u32> {
     talking().filter(|rank| !is_named(rank)).map(|rank| rank.rank).collect()
 }
 
-fn transport(run: &Run, nccl_logs: &[&NcclLogFile]) -> Judged {
+fn transport(run: &Run, nccl_logs: &[&ReadLog]) -> Judged {
     let unconnected = unconnected(run, nccl_logs);
     if !unconnected.is_empty() {
         return weaker(format!(
@@ -255,7 +256,7 @@ fn transport(run: &Run, nccl_logs: &[&NcclLogFile]) -> Judged {
             rank_list(&unconnected)
         ));
     }
-    match (nccl_logs.iter().any(|log| log.connections > 0), &run.topology) {
+    match (nccl_logs.iter().any(|log| log.connections() > 0), &run.topology) {
         (true, Some(_)) => measured(),
         (true, None) => weaker("what is used, not what would be possible: no topology"),
         (false, None) if nccl_logs.is_empty() => {

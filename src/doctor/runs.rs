@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::view::{Export, InspectorLog, NcclLogFile, Rank, Run, Steps, TopologyFile, Unusable};
+use super::nccl_log::ReadLog;
+use super::view::{Export, InspectorLog, Rank, Run, Steps, TopologyFile, Unusable};
 use super::{command, numbers};
 use crate::compare::group;
 use crate::ingest::hosts::may_be_one_host;
@@ -33,7 +34,7 @@ struct Member {
 /// The logs and matrices that may belong to a run.
 struct Beside<'a> {
     inspector: &'a [InspectorLog],
-    nccl_logs: &'a [NcclLogFile],
+    nccl_logs: &'a [ReadLog],
     topologies: &'a [TopologyFile],
 }
 
@@ -44,7 +45,7 @@ struct Beside<'a> {
 pub(super) fn of(
     exports: Vec<(PathBuf, Contents)>,
     inspector: &[InspectorLog],
-    nccl_logs: &[NcclLogFile],
+    nccl_logs: &[ReadLog],
     topologies: &[TopologyFile],
 ) -> Result<Vec<(Run, Vec<Export>)>> {
     let groups =
@@ -211,9 +212,10 @@ impl Identity {
     }
 
     /// How much an NCCL log has in common with the run: processes, the folder, the name.
-    fn likeness(&self, log: &NcclLogFile) -> (usize, bool, usize) {
-        let shared = self.processes.iter().filter(|(pid, _)| log.pids.contains(pid)).count();
-        let path = Path::new(&log.path);
+    fn likeness(&self, log: &ReadLog) -> (usize, bool, usize) {
+        let pids = log.pids();
+        let shared = self.processes.iter().filter(|(pid, _)| pids.contains(pid)).count();
+        let path = Path::new(&log.log.path);
         let named = nsys::file_name(path).starts_with(&self.name);
         (shared, path.parent() == Some(&self.folder), if named { self.name.len() } else { 0 })
     }
@@ -230,8 +232,8 @@ fn writers_of(log: &InspectorLog, all: &[Identity]) -> Vec<usize> {
 }
 
 /// The run that an NCCL log belongs to; a log that names no process belongs to an only run.
-fn writer_of(log: &NcclLogFile, all: &[Identity]) -> Option<usize> {
-    if log.pids.is_empty() && all.len() == 1 {
+fn writer_of(log: &ReadLog, all: &[Identity]) -> Option<usize> {
+    if log.pids().is_empty() && all.len() == 1 {
         return Some(0);
     }
     let best = (0..all.len()).max_by_key(|&at| (all[at].likeness(log), std::cmp::Reverse(at)))?;
@@ -277,7 +279,7 @@ fn run(
     let mut reading = read(contents);
     let inspector: Vec<&InspectorLog> =
         beside.inspector.iter().filter(|log| writers_of(log, all).contains(&at)).collect();
-    let nccl_logs: Vec<&NcclLogFile> =
+    let nccl_logs: Vec<&ReadLog> =
         beside.nccl_logs.iter().filter(|log| writer_of(log, all) == Some(at)).collect();
     communicators::learn(
         &mut reading.traces,
@@ -309,7 +311,7 @@ fn run(
         processes_without_steps: reading.without_steps,
         captured_apart: one_run::captured_apart(captured).map(|warning| warning.message),
         inspector: inspector.iter().map(|log| log.path.clone()).collect(),
-        nccl_logs: nccl_logs.iter().map(|log| log.path.clone()).collect(),
+        nccl_logs: nccl_logs.iter().map(|log| log.log.path.clone()).collect(),
         topology: topology.map(|topology| topology.path.clone()),
         numbers: Vec::new(),
         problem: problem.as_ref().map(Unusable::from),
@@ -337,7 +339,7 @@ fn rank(trace: &RankTrace, reading: &Reading) -> Rank {
     let by_ranges = reading.rule.as_ref().filter(|rule| rule.by_ranges());
     Rank {
         rank: trace.rank,
-        rank_source: trace.rank_source.label(),
+        rank_source: trace.rank_source,
         report: trace.report.clone(),
         hostname: trace.hostname.clone(),
         pid: trace.pid,

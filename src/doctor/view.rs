@@ -10,7 +10,7 @@ use crate::catalogue::{Id, Severity};
 use crate::ingest::kind::{self, Kind};
 use crate::ingest::nsys::contents::Note;
 use crate::ingest::nsys::metadata::Exported;
-use crate::model::nccl_log::NcclLog;
+use crate::model::RankSource;
 use crate::model::topology::Topology;
 use crate::steps::StepSource;
 
@@ -66,7 +66,6 @@ pub struct Run {
     /// Communicators of several ranks, made during the capture or named by a log, whose ranks are all here.
     pub whole_communicators: usize,
     /// True if the captures or NCCL's logs say that ranks are missing, not only an Inspector log.
-    #[serde(skip)]
     pub captures_miss_ranks: bool,
     /// How steps are found.
     pub steps: Steps,
@@ -103,7 +102,7 @@ pub struct Rank {
     /// Its number.
     pub rank: u32,
     /// How the number is known.
-    pub rank_source: String,
+    pub rank_source: RankSource,
     /// The export that holds it.
     pub report: String,
     /// Host name.
@@ -281,47 +280,6 @@ pub struct NcclLogFile {
     pub n_ranks: Option<u32>,
     /// Connections with their transport.
     pub connections: u64,
-    /// The pids of `processes`.
-    #[serde(skip)]
-    pub pids: BTreeSet<u32>,
-    /// The pids of processes of which it names connections.
-    #[serde(skip)]
-    pub connected: BTreeSet<u32>,
-    /// All of it.
-    #[serde(skip)]
-    pub log: NcclLog,
-}
-
-impl NcclLogFile {
-    /// What matters of a log.
-    pub fn of(log: NcclLog, size_bytes: u64) -> Self {
-        let with_comms = || log.processes.iter().filter(|process| !process.comms.is_empty());
-        Self {
-            path: log.path.clone(),
-            size_bytes,
-            messages: log.messages,
-            torn: log.torn,
-            versions: log.versions.clone(),
-            processes: with_comms()
-                .map(|process| format!("{}:{}", process.host, process.pid))
-                .collect(),
-            n_ranks: log
-                .processes
-                .iter()
-                .flat_map(|process| &process.comms)
-                .map(|comm| comm.n_ranks)
-                .max(),
-            connections: log.processes.iter().map(|process| process.links.len() as u64).sum(),
-            pids: with_comms().map(|process| process.pid).collect(),
-            connected: log
-                .processes
-                .iter()
-                .filter(|process| !process.links.is_empty())
-                .map(|process| process.pid)
-                .collect(),
-            log,
-        }
-    }
 }
 
 /// A topology matrix.
@@ -361,7 +319,6 @@ impl TopologyFile {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct FurtherFile {
     /// What it is.
-    #[serde(skip)]
     pub kind: Kind,
     /// Path as given or found; of an NPKit dump its folder.
     pub path: String,

@@ -222,7 +222,7 @@ pub(super) fn end_spread(report: &Report) -> Option<Finding> {
         group.count
     );
     let mut finding = Finding::new(Id::EndSpread, title)
-        .with("op", group.op.as_str())
+        .with("op", group.op.label())
         .with("comm_id", group.comm_id.clone())
         .with("leave_spread_p95_ns", ns)
         .with("transfer_ns", transfer);

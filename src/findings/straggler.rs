@@ -374,8 +374,7 @@ pub(super) fn jitter(report: &Report) -> Option<Finding> {
 
 /// True if ranks send to each other in pairs, as stages of a pipeline do, whether or not it is known which pairs.
 pub(super) fn is_pipeline(report: &Report) -> bool {
-    let several =
-        |group: &CollectiveGroup| group.op == CommOp::SendRecv.label() && group.ranks.len() > 2;
+    let several = |group: &CollectiveGroup| group.op == CommOp::SendRecv && group.ranks.len() > 2;
     let time = |sends: bool| -> f64 {
         let is_send = |kernel: &Kernel| classify::op(&kernel.name) == Some(CommOp::SendRecv);
         report

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::catalogue::{Class, Command, Finding, Id, Said, Unknown};
-use crate::model::Metric;
+use crate::collectives::matches::Method;
 use crate::model::metric::Values;
+use crate::model::{CommOp, Metric};
 use crate::report::{CollectiveGroup, Kernel, RankReport, Report, StepWait, by_hand};
 
 const STEPS: usize = 5;
@@ -61,7 +62,7 @@ fn waiting(ranks: [(i64, i64); 2]) -> Report {
 
 fn collective(bytes: Option<u64>, count: u64) -> CollectiveGroup {
     CollectiveGroup {
-        op: "AllReduce".to_owned(),
+        op: CommOp::AllReduce,
         comm_id: None,
         ranks: vec![0, 1],
         from_rank: None,
@@ -83,7 +84,7 @@ fn collective(bytes: Option<u64>, count: u64) -> CollectiveGroup {
         leave_spread_p95_ns: None,
         last_arriver: BTreeMap::new(),
         unordered: 0,
-        matched_by: "order".to_owned(),
+        matched_by: Method::StreamOrder,
     }
 }
 

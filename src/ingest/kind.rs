@@ -4,6 +4,8 @@
 use std::io::Read;
 use std::path::Path;
 
+use serde::Serialize;
+
 use super::encoding::AsUtf8;
 use super::{counters, open, topo};
 use crate::{Result, units};
@@ -18,7 +20,8 @@ pub(crate) const HDF5_MAGIC: &[u8] = b"\x89HDF";
 pub(crate) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
 /// What an input is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A database that nsys exported, or a file that should be one by its name.
     Export,

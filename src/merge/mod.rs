@@ -313,7 +313,7 @@ fn view_pair(
     InspectorPair {
         rank,
         start_ns: event.start,
-        op: record.op.label().to_owned(),
+        op: record.op,
         comm_id: origin.comm_id.clone(),
         sn: record.sn,
         bytes: record.bytes,

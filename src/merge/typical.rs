@@ -34,7 +34,7 @@ pub(crate) fn captured(all: &[(usize, Pair)], logs: &Collected) -> Vec<Captured>
         let (low, high) = logged.fold((first, last), |(low, high), sn| (low.min(sn), high.max(sn)));
         Captured {
             comm_id: comm.to_owned(),
-            op: op.label().to_owned(),
+            op,
             first_sn: first,
             last_sn: last,
             first_logged_sn: low,
@@ -174,7 +174,7 @@ fn compared(
     });
     Typical {
         comm_id: comm.to_owned(),
-        op: op.label().to_owned(),
+        op,
         bytes,
         ranks_logged: u32::try_from(ranks).unwrap_or(u32::MAX),
         n_ranks,

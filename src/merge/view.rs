@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::Ns;
+use crate::model::{CommOp, Ns};
 
 /// What Inspector logs add to the trace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ pub struct LoggedWindow {
 #[allow(missing_docs)]
 pub struct Captured {
     pub comm_id: String,
-    pub op: String,
+    pub op: CommOp,
     pub first_sn: u64,
     pub last_sn: u64,
     pub first_logged_sn: u64,
@@ -92,7 +92,7 @@ pub struct CommTrust {
 #[allow(missing_docs)]
 pub struct Typical {
     pub comm_id: String,
-    pub op: String,
+    pub op: CommOp,
     pub bytes: u64,
     /// Ranks whose records are compared; with fewer than all, waiting for the others is part of the times.
     pub ranks_logged: u32,
@@ -157,7 +157,7 @@ pub struct InspectorRank {
 pub struct InspectorPair {
     pub rank: u32,
     pub start_ns: Ns,
-    pub op: String,
+    pub op: CommOp,
     pub comm_id: String,
     pub sn: Option<u64>,
     pub bytes: Option<u64>,

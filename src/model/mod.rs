@@ -25,5 +25,6 @@ pub use op::{Class, Ops};
 pub(crate) use ranges::{KindId, Range, Texts, UserRanges};
 pub(crate) use span::Ns;
 pub use span::Span;
+pub(crate) use trace::RANK_VARIABLES;
 pub use trace::{CallKind, CommOp, NcclCall, RankSource, RankTrace};
 pub(crate) use union::Union;

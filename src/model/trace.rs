@@ -2,17 +2,25 @@
 
 use std::sync::Arc;
 
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+
 use super::host::Host;
 use super::{NameId, Names, Ns, Ops, Texts, UserRanges};
 
-/// Where a rank number came from, in order of trust.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Variables in which launchers hand a rank its number, the most trusted first.
+pub(crate) const RANK_VARIABLES: [&str; 5] =
+    ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
+
+/// Where a rank number came from, in order of trust. Documents have its words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "String")]
 pub enum RankSource {
     /// The `MPI_RANKS` table.
     Mpi,
     /// A communicator-init payload of NCCL.
     NcclInit,
-    /// An environment variable of the launcher.
+    /// An environment variable of the launcher: one of [`RANK_VARIABLES`].
     Environment(&'static str),
     /// The file's name.
     FileName,
@@ -33,8 +41,30 @@ impl RankSource {
     }
 }
 
+impl From<RankSource> for String {
+    fn from(source: RankSource) -> Self {
+        source.label()
+    }
+}
+
+impl<'de> Deserialize<'de> for RankSource {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let words = String::deserialize(from)?;
+        let plain =
+            [RankSource::Mpi, RankSource::NcclInit, RankSource::FileName, RankSource::Order];
+        let named = RANK_VARIABLES.map(RankSource::Environment);
+        plain
+            .into_iter()
+            .chain(named)
+            .find(|source| source.label() == words)
+            .ok_or_else(|| D::Error::custom(format!("'{words}' is not a source of rank numbers")))
+    }
+}
+
 /// Which collective or point-to-point operation an NCCL call is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[allow(missing_docs)]
 pub enum CommOp {
     AllReduce,
@@ -50,7 +80,14 @@ pub enum CommOp {
     /// A kernel that carries sends and receives.
     SendRecv,
     /// A communication kernel of no known operation.
+    #[default]
     Other,
+}
+
+impl std::fmt::Display for CommOp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.label())
+    }
 }
 
 impl CommOp {

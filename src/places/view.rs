@@ -154,7 +154,7 @@ pub(crate) fn roles(groups: &[CollectiveGroup], world: usize) -> BTreeMap<u64, S
         let Some(id) = id.and_then(|id| u64::from_str_radix(id, 16).ok()) else { continue };
         let (ranks, ops) = known.entry(id).or_default();
         ranks.extend(&group.ranks);
-        ops.insert(&group.op);
+        ops.insert(group.op.label());
     }
     let whole = known.values().filter(|(ranks, _)| ranks.len() == world).count();
     let partial = known.values().any(|(ranks, _)| (2..world).contains(&ranks.len()));

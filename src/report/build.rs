@@ -151,7 +151,7 @@ fn rank_report(
     let is_ordered = clock.collectives > 0;
     RankReport {
         rank: trace.rank,
-        rank_source: trace.rank_source.label(),
+        rank_source: trace.rank_source,
         report: trace.report.clone(),
         pid: trace.pid,
         device: trace.device,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Finding, Unknown};
 use crate::counters;
+use crate::model::RankSource;
 use crate::model::metric::Summary;
 use crate::steps::{StepSource, WindowKind};
 use crate::warning::Warning;
@@ -134,7 +135,7 @@ pub struct RankReport {
     /// Rank number.
     pub rank: u32,
     /// Where the rank number came from.
-    pub rank_source: String,
+    pub rank_source: RankSource,
     /// File name without its folder.
     pub report: String,
     /// Operating-system process id.

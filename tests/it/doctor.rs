@@ -616,7 +616,7 @@ fn agrees(view: &Examination, case: &str) {
             })
             .collect();
         let said: BTreeSet<(u64, String)> =
-            run.ranks.iter().map(|rank| (u64::from(rank.rank), rank.rank_source.clone())).collect();
+            run.ranks.iter().map(|rank| (u64::from(rank.rank), rank.rank_source.label())).collect();
         assert_eq!(ranks, said, "{case} {}", run.name);
         assert_eq!(
             report["settings"]["step_pattern"].as_str(),

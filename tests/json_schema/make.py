@@ -221,6 +221,8 @@ class Schema:
         about = {"description": words(item.docs)} if item.docs else {}
         if item.kind == "tuple":
             return {**about, **self.of(re.sub(r"^pub ", "", item.body[0].rstrip(",")), item.file)}
+        if serde(item.attributes, "into") == "String":
+            return {**about, "type": "string"}
         if item.kind == "enum":
             rule = serde(item.attributes, "rename_all")
             variants = []

@@ -7,12 +7,9 @@ use super::gather::is_time;
 use super::ids::process_of;
 use super::queries;
 use crate::Result;
-use crate::model::Ns;
+use crate::model::{Ns, RANK_VARIABLES};
 use crate::redact;
 
-/// Variables that hold the rank of the launched process, in order of trust.
-pub const RANK_VARIABLES: [&str; 5] =
-    ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 const SIZE_VARIABLES: [&str; 4] =
     ["WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
 

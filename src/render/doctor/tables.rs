@@ -77,7 +77,7 @@ pub(super) fn ranks(view: &Examination) -> Option<Table> {
             rows.iter().map(|(run, _)| if several { run.name.as_str() } else { "" }),
         )
         .rank(1),
-        Column::text("known from", rows.iter().map(|(_, rank)| rank.rank_source.as_str()))
+        Column::text("known from", rows.iter().map(|(_, rank)| rank.rank_source.label()))
             .help("what says the rank's number")
             .rank(1),
         Column::new(

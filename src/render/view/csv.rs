@@ -43,7 +43,7 @@ fn row<'a>(
     let head = [
         field(&report.name),
         whole(Some(rank.rank)),
-        field(&rank.rank_source),
+        Cow::Owned(rank.rank_source.label()),
         field(&rank.report),
         field(rank.hostname.as_deref().unwrap_or_default()),
         field(rank.gpu.as_deref().unwrap_or_default()),

@@ -111,6 +111,6 @@ fn scope(scope: &Scope) -> String {
         (Some(min), _) => Some(format!("from {}", units::bytes(min))),
         _ => None,
     };
-    let parts = [scope.comm_id.clone(), scope.op.clone(), sizes];
+    let parts = [scope.comm_id.clone(), scope.op.map(|op| op.to_string()), sizes];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

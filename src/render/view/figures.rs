@@ -372,7 +372,7 @@ pub(super) fn bandwidth(report: &Report) -> Option<Figure> {
             (group.bytes.filter(|&b| b > 0), group.busbw_gbs.filter(|&v| v > 0.0))
         {
             curves
-                .entry((&group.op, group.comm_id.as_deref()))
+                .entry((group.op.label(), group.comm_id.as_deref()))
                 .or_default()
                 .push((bytes as f64, gbs));
         }

@@ -362,7 +362,7 @@ fn typical_table(merge: &InspectorMerge) -> Option<Table> {
         (Some(speed), _) => speed.clone(),
     };
     let columns = vec![
-        Column::text("operation", list.iter().map(|t| t.op.as_str())),
+        Column::text("operation", list.iter().map(|t| t.op.label())),
         Column::text("communicator", list.iter().map(|t| t.comm_id.as_str())).rank(5),
         Column::bytes("size", list.iter().map(|t| Some(t.bytes))),
         Column::count("captured", list.iter().map(|t| Some(t.captured))).rank(3),
@@ -393,7 +393,7 @@ fn pairs(merge: &InspectorMerge) -> Option<Table> {
     }
     let columns = vec![
         Column::count("rank", pairs.iter().map(|p| Some(u64::from(p.rank)))),
-        Column::text("operation", pairs.iter().map(|p| p.op.as_str())),
+        Column::text("operation", pairs.iter().map(|p| p.op.label())),
         Column::text("communicator", pairs.iter().map(|p| p.comm_id.as_str())),
         // A number as such, not a quantity.
         Column::text(

@@ -161,7 +161,7 @@ pub(super) fn size_fits(report: &Report) -> Option<Table> {
     let list: Vec<&SizeFit> =
         report.size_fits.iter().filter(|fit| fit.latency_ns.is_some()).take(MOST_ROWS).collect();
     let columns = vec![
-        Column::text("operation", list.iter().map(|fit| fit.op.as_str())),
+        Column::text("operation", list.iter().map(|fit| fit.op.label())),
         Column::text("communicator", list.iter().map(|fit| fit.comm_id.as_deref().unwrap_or("")))
             .rank(2),
         Column::count("sizes", list.iter().map(|fit| Some(fit.sizes as u64))),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::collectives::events::BytesSource;
 use crate::model::Metric;
 use crate::model::metric::{Num, Unit, Values};
 use crate::render::table::{Align, Cell, Column, Table, Trim, pick};
@@ -287,7 +288,7 @@ pub(super) fn collectives(report: &Report) -> Option<Table> {
         None => units::rank_list(&g.ranks),
     };
     let columns = vec![
-        texts("operation", &|g| g.op.clone()),
+        texts("operation", &|g| g.op.to_string()),
         texts("communicator", &|g| g.comm_id.clone().unwrap_or_default()).rank(5),
         texts("ranks", &ends).rank(4),
         Column::bytes("size", groups.iter().map(|g| g.bytes))
@@ -306,8 +307,8 @@ pub(super) fn collectives(report: &Report) -> Option<Table> {
         Column::bandwidth("busbw", groups.iter().map(|g| g.busbw_gbs)).rank(1),
         Column::percent("busbw", "% of peak", groups.iter().map(|g| g.peak_share)).help("share of the link's one-direction peak").rank(3),
         texts("peak", &|g| g.peak_source.clone().unwrap_or_default()).rank(9),
-        texts("size from", &|g| g.bytes_source.clone().unwrap_or_default()).rank(9),
-        texts("matched by", &|g| g.matched_by.clone()).rank(9),
+        texts("size from", &|g| g.bytes_source.map_or("", BytesSource::label).to_owned()).rank(9),
+        texts("matched by", &|g| g.matched_by.label().to_owned()).rank(9),
         texts("no busbw because", &|g| g.no_bandwidth.clone().unwrap_or_default()).rank(10),
     ];
     let mut table = Table::new(
@@ -407,7 +408,7 @@ pub(super) fn identity(report: &Report) -> Table {
     let duration = |ns: &i64| Cell::number(units::time(*ns), *ns as f64);
     let columns = vec![
         Column::count("rank", ranks.iter().map(|r| Some(u64::from(r.rank)))),
-        Column::text("known from", ranks.iter().map(|r| r.rank_source.as_str())).rank(1),
+        Column::text("known from", ranks.iter().map(|r| r.rank_source.label())).rank(1),
         Column::text("report", ranks.iter().map(|r| r.report.as_str())).rank(2),
         Column::text("host", ranks.iter().map(|r| r.hostname.clone().unwrap_or_default())).rank(6),
         Column::text("GPU", ranks.iter().map(|r| r.gpu.clone().unwrap_or_default())).rank(5),

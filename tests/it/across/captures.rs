@@ -86,7 +86,7 @@ fn rules(function: &str) -> (&'static str, f64, f64, bool) {
 fn find<'r>(report: &'r Finished, op: &str, comm: u64, bytes: u64) -> &'r CollectiveGroup {
     let id = format!("0x{comm:016x}");
     let same = |g: &&CollectiveGroup| {
-        g.op == op && g.comm_id.as_ref() == Some(&id) && g.bytes == Some(bytes)
+        g.op.label() == op && g.comm_id.as_ref() == Some(&id) && g.bytes == Some(bytes)
     };
     report.collectives.iter().find(same).unwrap_or_else(|| panic!("{op} of {bytes} bytes on {id}"))
 }
@@ -167,7 +167,7 @@ fn known_bandwidths_of_nvlink() {
         report
             .collectives
             .iter()
-            .filter(|g| g.op == op)
+            .filter(|g| g.op.label() == op)
             .max_by_key(|g| g.bytes)
             .expect("the operation")
     };
@@ -186,7 +186,7 @@ fn known_bandwidths_of_nvlink() {
     let broadcast = report
         .collectives
         .iter()
-        .find(|g| g.op == "Broadcast" && g.bytes == Some(16 << 20))
+        .find(|g| g.op.label() == "Broadcast" && g.bytes == Some(16 << 20))
         .expect("the group");
     assert_eq!((broadcast.busbw_gbs, broadcast.untimed), (None, 4));
     assert_eq!(broadcast.no_bandwidth.as_deref(), Some("no call could be timed"));

@@ -216,7 +216,7 @@ fn a_rank_captured_for_a_different_part() {
     // Without step names only time tells; both have twelve, so counting would pair step 0 with step 6.
     let report = overlapping.finish_whole();
     let all = group(&report, "AllReduce", &[0, 1]);
-    assert_eq!((all.count, all.transfer_ns, all.matched_by.as_str()), (6, Some(10 * MS), "time"));
+    assert_eq!((all.count, all.transfer_ns, all.matched_by.label()), (6, Some(10 * MS), "time"));
     assert_eq!(offsets(&report), [Some(0), Some(0)]);
     let alone = warning(&report, "collectives-unmatched");
     assert!(alone.contains("6 on rank 0, 6 on rank 1"), "{alone}");

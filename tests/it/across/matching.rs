@@ -113,7 +113,10 @@ fn sub_communicators_without_payloads() {
     assert_eq!(shape(group(&report, "AllGather", &[0, 1, 2, 3])), (12, Some(4), None, Some(MS)));
     let why = group(&report, "AllReduce", &[0, 1]).no_bandwidth.as_deref();
     assert_eq!(why, Some("the capture does not say how large the message is"));
-    assert_eq!(group(&report, "AllReduce", &[0, 1]).matched_by, "stream order and kernel name");
+    assert_eq!(
+        group(&report, "AllReduce", &[0, 1]).matched_by.label(),
+        "stream order and kernel name"
+    );
 }
 
 // Through host memory ranks leave an AllReduce of 4 ms up to 50 us apart, now one first and now the other: still one operation.
@@ -161,7 +164,7 @@ fn sends_without_payloads_are_not_paired_blindly() {
     let figures: Vec<_> = report
         .collectives
         .iter()
-        .map(|g| (g.op.as_str(), g.ranks.as_slice(), g.count, g.transfer_ns))
+        .map(|g| (g.op.label(), g.ranks.as_slice(), g.count, g.transfer_ns))
         .collect();
     assert_eq!(
         figures,
@@ -207,7 +210,7 @@ fn sends_and_receives_between_pairs() {
     let mut groups: Vec<_> = report
         .collectives
         .iter()
-        .filter(|g| g.op == "SendRecv")
+        .filter(|g| g.op.label() == "SendRecv")
         .map(|g| (g.ranks.clone(), shape(g)))
         .collect();
     groups.sort();
@@ -390,7 +393,7 @@ fn payloads_without_a_communicator() {
     };
     let even = of([[1, 2], [1, 2]]);
     let figures: Vec<_> =
-        even.collectives.iter().map(|g| (shape(g), g.matched_by.as_str())).collect();
+        even.collectives.iter().map(|g| (shape(g), g.matched_by.label())).collect();
     let order = "stream order and kernel name";
     assert_eq!(
         figures,
@@ -403,7 +406,7 @@ fn payloads_without_a_communicator() {
     // Rank 0 has the first and the second, rank 1 the second and the third: as many, and yet only the second is common.
     let uneven = of([[1, 2], [2, 3]]);
     let figures: Vec<_> =
-        uneven.collectives.iter().map(|g| (shape(g), g.matched_by.as_str())).collect();
+        uneven.collectives.iter().map(|g| (shape(g), g.matched_by.label())).collect();
     assert_eq!(figures, [((3, Some(2), Some(2 * MIB), Some(2 * MS)), "time")]);
     assert!(warning(&uneven, "collectives-unmatched").contains("3 on rank 0, 3 on rank 1"));
 }
@@ -422,11 +425,8 @@ fn unequal_counts_are_named_by_rank() {
         }
     }
     let report = cluster.finish();
-    let counts: Vec<_> = report
-        .collectives
-        .iter()
-        .map(|g| (g.matched_by.as_str(), g.count, g.transfer_ns))
-        .collect();
+    let counts: Vec<_> =
+        report.collectives.iter().map(|g| (g.matched_by.label(), g.count, g.transfer_ns)).collect();
     assert_eq!(counts, [("communicator and order", 9, Some(MS)), ("time", 2, Some(MS))]);
     let message = warning(&report, "collectives-unmatched");
     assert!(message.contains("1 on rank 0. Reason: counts, sizes or kernels differ"), "{message}");
@@ -554,7 +554,7 @@ fn kernels_of_a_group_on_several_communicators() {
     };
     let sizes = |report: &Finished| {
         let mut list: Vec<_> =
-            report.collectives.iter().map(|g| (g.op.clone(), g.bytes, g.transfer_ns)).collect();
+            report.collectives.iter().map(|g| (g.op.to_string(), g.bytes, g.transfer_ns)).collect();
         list.sort();
         list
     };
@@ -627,7 +627,7 @@ fn operations_outside_steps() {
     cluster.collective(&ALL_REDUCE, &[(0, at(2) + 95 * MS), (1, at(2) + 96 * MS)], at(2) + 97 * MS);
     let report = cluster.finish();
     let counts: Vec<_> =
-        report.collectives.iter().map(|g| (g.matched_by.as_str(), g.count)).collect();
+        report.collectives.iter().map(|g| (g.matched_by.label(), g.count)).collect();
     assert_eq!(counts, [("communicator and order", 4), ("time", 1)]);
     assert!(
         warning(&report, "collectives-unmatched")

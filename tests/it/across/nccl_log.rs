@@ -104,7 +104,12 @@ fn the_log_says_which_number_a_rank_has() {
         cluster.ranks[3].collective(&of("ncclRecv", 1), time);
     }
     let sends = |report: &Finished| {
-        report.collectives.iter().filter(|g| g.op == "SendRecv").map(|g| g.count).sum::<u64>()
+        report
+            .collectives
+            .iter()
+            .filter(|g| g.op.label() == "SendRecv")
+            .map(|g| g.count)
+            .sum::<u64>()
     };
     assert_eq!(sends(&cluster.finish()), 0);
     let log = [1, 3].map(|rank| init("node0", rank, 9, u32::from(rank == 1), 2)).concat();

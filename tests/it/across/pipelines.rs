@@ -135,7 +135,7 @@ fn a_stage_that_has_drained_is_not_late_and_its_host_neither() {
 fn sends_that_overlap_by_chance_are_not_paired() {
     let report = pipeline(4, Payloads::None, AllReduces::End).finish();
     assert_eq!(
-        report.collectives.iter().map(|group| group.op.as_str()).collect::<Vec<_>>(),
+        report.collectives.iter().map(|group| group.op.label()).collect::<Vec<_>>(),
         ["AllReduce"]
     );
     assert!(report.warnings.iter().any(|w| w.code.as_str() == "collectives-unmatched"

@@ -96,7 +96,7 @@ fn the_transfer_begins_when_both_are_there() {
         let group = report
             .collectives
             .iter()
-            .find(|group| group.op == "SendRecv" && group.from_rank == from)
+            .find(|group| group.op.label() == "SendRecv" && group.from_rank == from)
             .expect("a group");
         assert_eq!((group.count, group.bytes, group.untimed), (10, Some(67_108_864), 0));
         assert!(

@@ -97,7 +97,7 @@ fn operations_on_the_gpu_name_communicator_size_and_number() {
         let report = traced(|i| format!(r#""{ids}":{}"#, 70 + i)).finish();
         let all = group(&report, "AllReduce", &[0, 1]);
         assert_eq!(
-            (all.count, all.bytes, all.transfer_ns, all.matched_by.as_str()),
+            (all.count, all.bytes, all.transfer_ns, all.matched_by.label()),
             (6, Some(MIB), Some(4 * MS), by)
         );
         assert_eq!(all.comm_id.as_deref(), Some("0xfa012817699a0bae"));
@@ -125,7 +125,7 @@ fn numbers_match_across_gaps() {
     let report = cluster.finish_whole();
     let all = group(&report, "AllReduce", &[0, 1]);
     assert_eq!(
-        (all.count, all.matched_by.as_str(), all.transfer_ns),
+        (all.count, all.matched_by.label(), all.transfer_ns),
         (5, "operation id", Some(4 * MS))
     );
     assert_eq!(codes(&report), ["collectives-unmatched"]);

@@ -37,7 +37,7 @@ fn numbers(merge: &InspectorMerge, rank: u32, op: &str, comm: &str) -> Vec<u64> 
     let own = merge
         .pairs
         .iter()
-        .filter(|pair| pair.rank == rank && pair.op == op && pair.comm_id == comm);
+        .filter(|pair| pair.rank == rank && pair.op.label() == op && pair.comm_id == comm);
     own.map(|pair| pair.sn.expect("a number")).collect()
 }
 
@@ -76,7 +76,7 @@ fn ten_kernels_over_shared_memory() {
     // The trace has no payloads: sizes, and so bandwidths, are those of the records.
     let [group] = report.collectives.as_slice() else { panic!("{:?}", report.collectives) };
     assert_eq!(
-        (group.bytes, group.bytes_source.as_deref()),
+        (group.bytes, group.bytes_source.map(|source| source.label())),
         (Some(1_226_141_600), Some("inspector"))
     );
     assert!((group.busbw_gbs.expect("known") - 27.0).abs() < 0.5, "{:?}", group.busbw_gbs);
@@ -145,7 +145,8 @@ fn the_log_of_one_rank_tells_the_size_of_a_collective() {
     for group in &report.collectives {
         let busbw = group.busbw_gbs.expect("a bandwidth");
         assert!(
-            (200.0..450.0).contains(&busbw) && group.bytes_source.as_deref() == Some("inspector"),
+            (200.0..450.0).contains(&busbw)
+                && group.bytes_source.map(|source| source.label()) == Some("inspector"),
             "{group:?}"
         );
     }
@@ -180,7 +181,7 @@ fn every_kernel_has_its_record() {
         // Both ranks were captured in the same operations, and none was left out in between.
         let mut by_comm: BTreeMap<(&str, &str), [Vec<u64>; 2]> = BTreeMap::new();
         for pair in &merge.pairs {
-            by_comm.entry((&pair.comm_id, &pair.op)).or_default()[pair.rank as usize]
+            by_comm.entry((&pair.comm_id, pair.op.label())).or_default()[pair.rank as usize]
                 .push(pair.sn.expect("a number"));
         }
         for (key, [zero, one]) in by_comm {
@@ -244,7 +245,7 @@ fn sends_receives_and_a_communicator_whose_times_are_not_its_own() {
     let slow = merge
         .pairs
         .iter()
-        .find(|pair| pair.comm_id == first && pair.op == "AllReduce" && pair.sn == Some(5))
+        .find(|pair| pair.comm_id == first && pair.op.label() == "AllReduce" && pair.sn == Some(5))
         .expect("is paired");
     assert_eq!((slow.kernel_ns + 500) / 1000, 47_192);
     assert!(slow.exec_time_us.is_some_and(|us| us < 1000.0), "{slow:?}");
@@ -309,7 +310,7 @@ fn verbose_stamps_agree_with_launches() {
         for pair in &merge.pairs {
             let launch = launches[&pair.start_ns];
             let distance = |(sn, at): &(u64, f64)| ((at - launch).abs(), *sn);
-            let stamps = &enqueued[&(pair.comm_id.clone(), pair.op.clone())];
+            let stamps = &enqueued[&(pair.comm_id.clone(), pair.op.to_string())];
             let (nearest, sn) =
                 stamps.iter().map(distance).min_by(|a, b| a.0.total_cmp(&b.0)).expect("stamps");
             assert_eq!(Some(sn), pair.sn, "{run}: {pair:?}");

@@ -491,7 +491,7 @@ fn sizes_of_records_give_bandwidths() {
     let finished = scene.finished();
     let [group] = finished.collectives.as_slice() else { panic!("{:?}", finished.collectives) };
     assert_eq!(
-        (group.bytes, group.bytes_source.as_deref(), group.count),
+        (group.bytes, group.bytes_source.map(|source| source.label()), group.count),
         (Some(MB), Some("inspector"), 5)
     );
     // The median of five durations is 353 us.

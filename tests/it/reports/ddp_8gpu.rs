@@ -20,7 +20,10 @@ fn one_exposed_all_reduce() {
         report.ranks.iter().map(|r| r.rank).collect::<Vec<_>>(),
         (0..RANKS).collect::<Vec<_>>()
     );
-    assert!(report.ranks.iter().all(|r| r.rank_source == "environment RANK" && r.gpu.as_deref() == Some("NVIDIA H200")));
+    assert!(
+        report.ranks.iter().all(|r| r.rank_source.label() == "environment RANK"
+            && r.gpu.as_deref() == Some("NVIDIA H200"))
+    );
     for rank in &report.ranks {
         let late = lateness(rank.rank);
         for step in &rank.steps {
@@ -74,7 +77,7 @@ fn the_last_rank_waits_for_nobody() {
         panic!("one kind of collective: {:?}", report.collectives)
     };
     assert_eq!(
-        (all_reduce.op.as_str(), all_reduce.bytes, all_reduce.count),
+        (all_reduce.op.label(), all_reduce.bytes, all_reduce.count),
         ("AllReduce", Some(scenes::GRADIENTS), STEPS as u64)
     );
     assert_eq!(all_reduce.comm_id.as_deref(), Some("0xfa012817699a0bae"));

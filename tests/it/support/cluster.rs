@@ -235,7 +235,7 @@ impl Rank {
 #[track_caller]
 pub fn group<'r>(report: &'r Finished, op: &str, ranks: &[u32]) -> &'r CollectiveGroup {
     let found: Vec<&CollectiveGroup> =
-        report.collectives.iter().filter(|g| g.op == op && g.ranks == ranks).collect();
+        report.collectives.iter().filter(|g| g.op.label() == op && g.ranks == ranks).collect();
     assert_eq!(found.len(), 1, "{op} on {ranks:?}: {:#?}", report.collectives);
     found[0]
 }
