@@ -48,9 +48,25 @@ pub struct Beside {
 }
 
 impl Beside {
+    /// What was named counts in place of what was found.
+    ///
+    /// # Errors
+    /// A pattern that matches nothing.
+    pub fn or(
+        self,
+        npkit: &[PathBuf],
+        counters: &[PathBuf],
+        output: &OutputArgs,
+    ) -> Result<Beside> {
+        if npkit.is_empty() && counters.is_empty() {
+            return Ok(self.used(output));
+        }
+        Ok(Beside { npkit: expand(npkit)?, counters: expand(counters)? })
+    }
+
     /// What `report` uses of it: every file of counters, and the only dump (the folder, where a trace of it lies beside it). Said on
     /// standard error, as is that several dumps leave the choice to the user.
-    pub fn used(self, output: &OutputArgs) -> Beside {
+    fn used(self, output: &OutputArgs) -> Beside {
         let say = |text: String| {
             if !output.quiet {
                 note(&text);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::inputs::{Beside, OneRun};
+use super::inputs::OneRun;
 use super::output::OutputArgs;
 use super::progress::Progress;
 use super::{Outcome, inputs};
@@ -246,12 +246,8 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     args.output.spare(found.files.all())?;
     let OneRun { files, beside, unusable } = found;
     let Files { reports: paths, inspector, nccl_logs, topology } = files;
-    // What is named counts in place of what is found.
     let found_beside = npkit.is_empty() && counters.is_empty();
-    let beside = match found_beside {
-        true => beside.used(&args.output),
-        false => Beside { npkit: inputs::expand(&npkit)?, counters: inputs::expand(&counters)? },
-    };
+    let beside = beside.or(&npkit, &counters, &args.output)?;
     args.output.spare(&beside.counters)?;
     let options = Options {
         nccl_logs,

@@ -22,7 +22,8 @@ use crate::{Error, Result, units};
 const ABOUT: &str = "Writes a run as a trace (Trace Event Format) that ui.perfetto.dev and chrome://tracing open: one process a rank, all on \
 one clock, with lanes for steps, the critical path, NVTX ranges, NCCL and CUDA calls, compute by stream, communication by communicator, \
 waits and copies. Arrows lead from launching calls to operations, and through the ranks of each collective to the one that came last. \
-Counters say how many operations run.";
+Counters say how many operations run. With NPKit's dumps there is a lane for each channel, and what was sampled of \
+the GPUs (GPU metrics of nsys, DCGM, nvidia-smi) are counters, too.";
 
 const EXAMPLES: &str = "Examples:
   nsysnccl trace ddp_*.sqlite -o ddp.json.gz
@@ -48,6 +49,12 @@ pub struct TraceArgs {
     /// NCCL logs of the run (NCCL_DEBUG=INFO): which ranks communicators have
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub nccl_log: Vec<PathBuf>,
+    /// NPKit's dumps of the run, or folders with them: channels inside of the communication kernels
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    pub npkit: Vec<PathBuf>,
+    /// Counters of the run's GPUs, as `nsysnccl report` takes them; those that nsys sampled are in the reports
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub counters: Vec<PathBuf>,
     /// Leave out the host's calls, the critical path and arrows from launches: less time and memory
     #[arg(long)]
     pub no_replay: bool,
@@ -90,7 +97,8 @@ pub fn run(args: &TraceArgs) -> Result<Outcome> {
     let target = Target::of(&args.output)?;
     let mut reports = args.reports.clone();
     let (mut inspector, mut nccl_logs) = (args.inspector.clone(), args.nccl_log.clone());
-    for logs in [&mut inspector, &mut nccl_logs] {
+    let (mut npkit, mut counters) = (args.npkit.clone(), args.counters.clone());
+    for logs in [&mut inspector, &mut nccl_logs, &mut npkit, &mut counters] {
         reports.extend(logs.extract_if(.., |path| inputs::is_report(path)));
     }
     let named = Files {
@@ -101,11 +109,18 @@ pub fn run(args: &TraceArgs) -> Result<Outcome> {
     };
     // Of a folder of reports only what is found is read.
     output.spare(named.all().filter(|path| !(path.is_dir() && named.reports.contains(path))))?;
-    let OneRun { files, unusable, .. } = inputs::one_run(named, args.steps.keep_going, &output)?;
-    output.spare(files.all())?;
+    let found = inputs::one_run(named, args.steps.keep_going, &output)?;
+    output.spare(found.files.all())?;
+    let OneRun { files, beside, unusable } = found;
+    let found_beside = npkit.is_empty() && counters.is_empty();
+    let beside = beside.or(&npkit, &counters, &output)?;
+    output.spare(&beside.counters)?;
     let options = Options {
         nccl_logs: files.nccl_logs,
         inspector: files.inspector,
+        npkit: beside.npkit,
+        counters: beside.counters,
+        found_beside,
         replay: !args.no_replay,
         pieces: !args.no_replay,
         ..args.steps.options()

@@ -48,3 +48,66 @@ pub(crate) fn samples(ranks: &[RankWork<'_>], sampled: &[Sampled]) -> Vec<Sample
     }
     list
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ops, work};
+    use super::*;
+    use crate::model::counter::{Quantity, Sampler, Series, Unit};
+
+    fn sampled(quantity: Quantity, at: Vec<Ns>, epoch_ns: Option<i64>) -> Sampled {
+        let value = (1..=at.len()).map(|i| i as f64).collect();
+        let series = Series { quantity, unit: Unit::Percent, names: Vec::new(), at, value };
+        Sampled {
+            sampler: Sampler::Smi,
+            file: "smi.txt".to_owned(),
+            gpu_index: Some(0),
+            gpu_uuid: None,
+            hostname: Some("node0".to_owned()),
+            epoch_ns,
+            max_clock_mhz: None,
+            series: vec![series],
+        }
+    }
+
+    // The rank's time 0 is 1000 in Unix time; its file counts from 900, so a sample at 130 is at 30.
+    // steps           [20        40)
+    // samples   0    10    20    30    40    50    own time
+    #[test]
+    fn samples_of_the_steps_are_in_the_ranks_own_time() {
+        let ops = ops(&[]);
+        let ranks = [work(&ops, &[], &[(20, 30), (30, 40)])];
+        let file = sampled(Quantity::SmActive, vec![100, 110, 120, 130, 140, 150], Some(900));
+        let list = samples(&ranks, &[file]);
+        let found: Vec<(u32, Ns, f64)> =
+            list.iter().map(|one| (one.rank, one.time_ns, one.value)).collect();
+        assert_eq!(found, [(0, 20, 3.0), (0, 30, 4.0)]);
+        assert!(list.iter().all(|one| one.name == "SM active [%]"), "{list:?}");
+    }
+
+    #[test]
+    fn what_has_no_time_or_is_of_another_gpu_is_left_out() {
+        let ops = ops(&[]);
+        let ranks = [work(&ops, &[], &[(20, 40)])];
+        let timeless = sampled(Quantity::SmActive, vec![100, 120, 140], None);
+        let other = Sampled {
+            gpu_index: Some(1),
+            ..sampled(Quantity::SmActive, vec![120, 130], Some(900))
+        };
+        assert_eq!(samples(&ranks, &[timeless, other]), []);
+    }
+
+    // Of one quantity the sampler that is trusted most counts, not both.
+    #[test]
+    fn a_counter_is_drawn_once() {
+        let ops = ops(&[]);
+        let ranks = [work(&ops, &[], &[(20, 40)])];
+        let smi = sampled(Quantity::SmActive, vec![120, 130], Some(900));
+        let nsys = Sampled {
+            sampler: Sampler::Nsys,
+            ..sampled(Quantity::SmActive, vec![122, 132], Some(900))
+        };
+        let times: Vec<Ns> = samples(&ranks, &[smi, nsys]).iter().map(|one| one.time_ns).collect();
+        assert_eq!(times, [22, 32]);
+    }
+}

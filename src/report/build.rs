@@ -62,7 +62,7 @@ pub fn numbers(run: &Run) -> Report {
         places,
         inspector: run.inspector.as_ref().map(|merged| merged.view.clone()),
         transport: facts.as_ref().map(|facts| transport(facts, run)),
-        npkit: run.npkit.as_ref().map(|dump| join::join(&comm_kernels(run), dump)),
+        npkit: npkit(run),
         counter_details: counted.as_ref().map(|counted| counted.details.clone()),
         counters: counted.map_or_else(Vec::new, |counted| counted.rows),
         findings: Vec::new(),
@@ -195,6 +195,11 @@ fn with_peaks(
 }
 
 /// The communication kernels of each rank, and the step of the run that each begins in.
+/// What NPKit's dump says of the kernels of a run; `None` without one.
+pub(crate) fn npkit(run: &Run) -> Option<join::Joined> {
+    run.npkit.as_ref().map(|dump| join::join(&comm_kernels(run), dump))
+}
+
 fn comm_kernels(run: &Run) -> Vec<join::RankKernels> {
     let of = |rank: &RankRun| {
         let ops = &rank.trace.ops;

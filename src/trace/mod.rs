@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Run --origins--> where time 0 is --rank--> slices on tracks (lanes), counters, arrows from launches --writer--> JSON
+//! NPKit's dump -> channels, sampled counters ---^
 //!                                    '-- arrows through the ranks of each collective
 //! ```
 //!
@@ -19,12 +20,15 @@ pub mod writer;
 use std::io::{self, Write};
 
 use crate::collectives::events::Event;
+use crate::counters::samples;
 use crate::model::Ns;
+use crate::npkit::lanes::lanes as channel_lanes;
 use crate::redact;
+use crate::report::{build, counted};
 use crate::run::Run;
 use crate::text::printable;
 
-use rank::Drawn;
+use rank::{Drawn, Inside};
 use times::Times;
 use writer::{Args, Counts, Flow, Track, Writer};
 
@@ -50,10 +54,17 @@ pub fn write(run: &Run, options: Options, out: &mut dyn Write) -> io::Result<Cou
             matched[member.rank][member.event] = Some((at as u32, position as u32));
         }
     }
+    let channels = build::npkit(run).map_or_else(Vec::new, |joined| channel_lanes(&joined));
+    let samples = samples::samples(&counted::work(run), &run.sampled);
     let mut writer = Writer::new(out)?;
     let mut drawn: Vec<Drawn> = Vec::with_capacity(run.ranks.len());
     for (at, matched) in matched.iter().enumerate() {
-        drawn.push(rank::write(run, at, &times, &events, matched, options, &mut writer)?);
+        let number = run.ranks[at].trace.rank;
+        let inside = Inside {
+            channels: channels.iter().filter(|lane| lane.rank == number).collect(),
+            samples: samples.iter().filter(|sample| sample.rank == number).collect(),
+        };
+        drawn.push(rank::write(run, at, &times, &events, matched, &inside, options, &mut writer)?);
     }
     collectives(run, &times, &events, &drawn, &mut writer)?;
     writer.finish(|counts| about(run, &times, options, counts))

@@ -12,9 +12,11 @@ use super::times::Times;
 use super::writer::{Args, Flow, Track, Writer, quoted};
 use crate::collectives::events::Event;
 use crate::collectives::groups;
+use crate::counters::samples::Sample;
 use crate::model::host::{Host, SyncKind};
 use crate::model::op::NO_LAUNCH;
 use crate::model::{CallKind, Class, NameId, Names, Ns, Ops, RankTrace, Span};
+use crate::npkit::lanes::ChannelLane;
 use crate::redact;
 use crate::run::{RankRun, Run};
 use crate::text::{printable, shorten};
@@ -44,6 +46,8 @@ enum Lane {
     Communicator(u64),
     /// Communication on a stream of which no communicator is known.
     CommOnStream(u32),
+    /// A channel inside of communication kernels.
+    Channel(u32),
     Waits,
     Copies(u32),
     Unknown(u32),
@@ -59,6 +63,7 @@ impl Lane {
             Lane::Host(_) => "host call",
             Lane::Compute(_) => "compute",
             Lane::Communicator(_) | Lane::CommOnStream(_) => "communication",
+            Lane::Channel(_) => "NPKit channel",
             Lane::Waits => "wait",
             Lane::Copies(_) => "copy",
             Lane::Unknown(_) => "unknown class",
@@ -76,9 +81,10 @@ impl Lane {
             Lane::Compute(_) => 5,
             Lane::Communicator(_) => 6,
             Lane::CommOnStream(_) => 7,
-            Lane::Waits => 8,
-            Lane::Copies(_) => 9,
-            Lane::Unknown(_) => 10,
+            Lane::Channel(_) => 8,
+            Lane::Waits => 9,
+            Lane::Copies(_) => 10,
+            Lane::Unknown(_) => 11,
         };
         kind * 10_000_000
     }
@@ -107,6 +113,15 @@ impl Drawn {
     }
 }
 
+/// What is known of a rank beside its operations.
+#[derive(Debug)]
+pub(super) struct Inside<'a> {
+    /// Channels of its communication kernels, by channel and time.
+    pub channels: Vec<&'a ChannelLane>,
+    /// Samples of its GPU's counters, by counter and time.
+    pub samples: Vec<&'a Sample>,
+}
+
 /// Writes all of a rank. `events` are the communication of all ranks; `matched` says for each of this one which match it is in
 /// and where among its members.
 pub(super) fn write(
@@ -115,6 +130,7 @@ pub(super) fn write(
     times: &Times<'_>,
     events: &[&[Event]],
     matched: &[Option<(u32, u32)>],
+    inside: &Inside<'_>,
     options: Options,
     writer: &mut Writer<'_>,
 ) -> io::Result<Drawn> {
@@ -145,8 +161,10 @@ pub(super) fn write(
     let calls = pen.host_calls()?;
     let communication = Communication::new(&rank.trace.ops, events[at]);
     let tids = pen.operations(&calls, &communication, events, matched)?;
+    pen.channels(&inside.channels)?;
     pen.waits(events[at], matched)?;
     pen.counters()?;
+    pen.samples(&inside.samples)?;
     Ok(Drawn { pid, tids })
 }
 
@@ -275,6 +293,7 @@ impl Pen<'_, '_> {
                 format!("communication, {}{size}", comm_id(comm))
             }
             Lane::CommOnStream(stream) => format!("communication, {}", on(stream)),
+            Lane::Channel(channel) => format!("NPKit channel {channel}"),
             Lane::Waits => "waits".to_owned(),
             Lane::Copies(stream) => format!("copies, {}", on(stream)),
             Lane::Unknown(stream) => format!("unknown class, {}", on(stream)),
@@ -606,6 +625,31 @@ impl Pen<'_, '_> {
             };
             let span = self.times.span(self.at, own);
             self.draw(Lane::Waits, span, &quoted(&name), &args)?;
+        }
+        Ok(())
+    }
+
+    fn channels(&mut self, list: &[&ChannelLane]) -> io::Result<()> {
+        for channel in list {
+            let own = Span::new(channel.start_ns, channel.end_ns);
+            if !self.is_wanted(own) || !self.is_long(own) {
+                continue;
+            }
+            let mut args = Args::default();
+            self.with_step(&mut args, own.start);
+            let span = self.times.span(self.at, own);
+            let name = quoted(&shown(&channel.name));
+            self.draw(Lane::Channel(channel.channel), span, &name, &args)?;
+        }
+        Ok(())
+    }
+
+    fn samples(&mut self, list: &[&Sample]) -> io::Result<()> {
+        for sample in list {
+            if self.is_wanted(Span::new(sample.time_ns, sample.time_ns)) {
+                let at = self.times.at(self.at, sample.time_ns);
+                self.writer.sample(self.pid, &quoted(&shown(&sample.name)), at, sample.value)?;
+            }
         }
         Ok(())
     }

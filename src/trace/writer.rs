@@ -224,6 +224,20 @@ impl<'w> Writer<'w> {
         write!(self.out, ",\"id\":{id},\"name\":\"{what}\",\"cat\":\"{what}\"}}")
     }
 
+    /// What a counter of a process was sampled as, until its next sample; `name` is JSON.
+    ///
+    /// # Errors
+    /// The file cannot be written to.
+    pub fn sample(&mut self, pid: u64, name: &str, ts: Ns, value: f64) -> io::Result<()> {
+        self.counts.counter_values += 1;
+        self.separate()?;
+        write!(self.out, "{{\"ph\":\"C\",\"pid\":{pid}")?;
+        self.time("ts", ts)?;
+        // Infinite values and what is not a number cannot stand in JSON.
+        let value = if value.is_finite() { value } else { 0.0 };
+        write!(self.out, ",\"name\":{name},\"args\":{{\"value\":{value}}}}}")
+    }
+
     /// A new value of a counter of a process.
     ///
     /// # Errors

@@ -35,6 +35,8 @@ struct Trace {
     flows: BTreeMap<(String, u64), Vec<(String, (u64, u64), i64)>>,
     /// By process and name: time, value.
     counters: BTreeMap<(u64, String), Vec<(i64, u64)>>,
+    /// What was sampled, by process and name: time, value.
+    samples: BTreeMap<(u64, String), Vec<(i64, f64)>>,
     other: Value,
 }
 
@@ -88,8 +90,14 @@ fn parse(text: &str) -> Trace {
                 });
             }
             "C" => {
-                let value = event["args"]["running"].as_u64().expect("a value");
-                trace.counters.entry((pid, name)).or_default().push((time(line, "ts"), value));
+                let (at, args) = (time(line, "ts"), &event["args"]);
+                match args["running"].as_u64() {
+                    Some(value) => trace.counters.entry((pid, name)).or_default().push((at, value)),
+                    None => {
+                        let value = args["value"].as_f64().expect("a value");
+                        trace.samples.entry((pid, name)).or_default().push((at, value));
+                    }
+                }
             }
             phase @ ("s" | "t" | "f") => {
                 let place = (phase.to_owned(), (pid, number("tid")), time(line, "ts"));
@@ -151,7 +159,13 @@ impl Trace {
             assert!(values.windows(2).all(|pair| pair[0].1 != pair[1].1), "{name:?}");
             assert_eq!(values.last().map(|(_, value)| *value), Some(0), "{name:?}");
         }
+        for (name, values) in &self.samples {
+            assert!(values.windows(2).all(|pair| pair[0].0 < pair[1].0), "{name:?}");
+        }
+        let values = self.counters.values().map(Vec::len).sum::<usize>()
+            + self.samples.values().map(Vec::len).sum::<usize>();
         let counts = &self.other["counts"];
+        assert_eq!(counts["counter_values"].as_u64(), Some(values as u64));
         assert_eq!(counts["slices"].as_u64(), Some(self.slices.len() as u64));
         assert_eq!(counts["tracks"].as_u64(), Some(self.tracks.len() as u64));
         assert_eq!(counts["processes"].as_u64(), Some(self.processes.len() as u64));
@@ -473,4 +487,71 @@ fn mistakes_are_said_and_nothing_is_written() {
     assert_eq!(std::fs::read_dir(place).expect("a folder").count(), 2);
     let man = nsysnccl(place, &["man", "trace"]);
     assert!(String::from_utf8_lossy(&man.stdout).contains("chrome://tracing"));
+}
+
+/// What NPKit saw inside of kernels stands below them, on the same clock.
+#[test]
+fn channels_lie_inside_of_their_kernels() {
+    let Some(folder) = crate::support::captures() else { return };
+    let folder = folder.join("npkit-real/slow");
+    let paths = [0, 1].map(|rank| folder.join(format!("rank_{rank}.sqlite")));
+    let run = run_of(&paths, &Options { npkit: vec![folder.join("dump")], ..options() });
+    let trace = parse(&text_of(&run, 0));
+    let joined = reporting::of(&run).npkit.expect("a dump");
+    let mut drawn = 0;
+    for pid in [1, 2] {
+        let kernels: Vec<&Slice> = trace.of(pid, "communication").collect();
+        for lane in trace.of(pid, "NPKit channel") {
+            let inside = kernels.iter().any(|k| {
+                // The host's clock is good to some microseconds.
+                k.start - 2_000 <= lane.start && lane.end <= k.end + 2_000
+            });
+            assert!(inside, "{lane:?}");
+            drawn += 1;
+        }
+    }
+    let lanes: usize = joined.kernels.iter().map(|kernel| kernel.phases.lanes.len()).sum();
+    assert_eq!((drawn, lanes > 0), (lanes, true));
+    // In every second step rank 1 is 2 ms late, and rank 0 receives nothing until then.
+    let mut waiting: Vec<u64> = trace
+        .of(1, "NPKit channel")
+        .filter(|lane| lane.end - lane.start > 1_900_000 && lane.name.contains("waits"))
+        .filter_map(|lane| lane.args["step"].as_u64())
+        .collect();
+    waiting.dedup();
+    assert!(!waiting.is_empty() && waiting.iter().all(|step| step % 2 == 1), "{waiting:?}");
+    let text = text_of(&run_of(&paths, &options()), 0);
+    assert!(!text.contains("NPKit"), "without a dump there is no such lane");
+}
+
+/// The samples of nsys are counters; a reader gets the values of the table.
+#[test]
+fn gpu_metrics_are_counters() {
+    let Some(folder) = crate::support::captures() else { return };
+    let path = folder.join("gpumetrics/gpumetrics.sqlite");
+    let trace = parse(&text_of(&run_of(std::slice::from_ref(&path), &options()), 0));
+    let active = &trace.samples[&(1, "SM active [%]".to_owned())];
+    let db = rusqlite::Connection::open(path).expect("an export");
+    // The capture's own rows, from the first step's start to the last one's end.
+    let steps: Vec<&Slice> = trace.of(1, "step").collect();
+    let (first, last) = (
+        steps.iter().map(|s| s.start).min().expect("a step"),
+        steps.iter().map(|s| s.end).max().expect("a step"),
+    );
+    let mut rows = db
+        .prepare(
+            "SELECT value FROM GPU_METRICS WHERE metricId = (SELECT metricId FROM TARGET_INFO_GPU_METRICS \
+             WHERE metricName LIKE 'SMs Active%' LIMIT 1) ORDER BY timestamp",
+        )
+        .expect("the table");
+    let all: Vec<f64> = rows
+        .query_map([], |row| row.get::<_, f64>(0))
+        .expect("rows")
+        .map(|value| value.expect("a value"))
+        .collect();
+    let ours: Vec<f64> = active.iter().map(|(_, value)| *value).collect();
+    let stands = all.windows(ours.len()).any(|part| part == ours);
+    assert!(stands && ours.len() > 100, "{} of {} samples", ours.len(), all.len());
+    let interval = active[1].0 - active[0].0;
+    assert!(active[0].0 + 2 * interval > first && active.last().expect("one").0 < last);
 }

@@ -185,7 +185,7 @@ async function inPerfetto(engine, url) {
   const counters = {};
   const values = await query(`select process.name, t.name, count(*) from counter join process_counter_track t on track_id = t.id
     join process using (upid) group by t.id`);
-  for (const [process, name, n] of values) counters[`${process} | ${name.replace(/ running$/, '')}`] = n;
+  for (const [process, name, n] of values) counters[`${process} | ${name.replace(/ (running|value)$/, '')}`] = n;
   const [[pieces]] = await query('select count(*) from flow');
   const errors = await query("select name, value from stats where severity in ('error', 'data_loss') and value > 0");
   const deepest = await query('select max(depth) from slice');
