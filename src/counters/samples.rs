@@ -3,7 +3,7 @@
 use super::classes::RankWork;
 use super::place;
 use crate::model::Ns;
-use crate::model::counter::Sampled;
+use crate::model::counter::{Quantity, Sampled, Unit};
 
 /// One sample of one counter.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,10 +12,21 @@ pub(crate) struct Sample {
     pub rank: u32,
     /// When it begins, ns in the time of the rank's report, as its operations are.
     pub time_ns: Ns,
-    /// Counter and unit: `SM active [%]`.
-    pub name: String,
+    /// Until when it holds.
+    pub end_ns: Ns,
+    /// The counter.
+    pub quantity: Quantity,
+    /// Unit of the value.
+    pub unit: Unit,
     /// Its value.
     pub value: f64,
+}
+
+impl Sample {
+    /// Counter and unit: `SM active [%]`.
+    pub(crate) fn name(&self) -> String {
+        format!("{} [{}]", self.quantity.label(), self.unit.label())
+    }
 }
 
 /// The samples of every rank that lie inside of its steps, by rank, counter and time; those without a time are left out.
@@ -31,15 +42,16 @@ pub(crate) fn samples(ranks: &[RankWork<'_>], sampled: &[Sampled]) -> Vec<Sample
             let Ok(shift) = one.shift else { continue };
             let new = one.sampled.series.iter().filter(|s| s.quantity.is_level());
             for series in new.filter(|s| seen.insert(s.quantity)) {
-                let name = format!("{} [{}]", series.quantity.label(), series.unit.label());
                 let samples = series.samples().map(|(start, end, value)| {
                     (start.saturating_add(shift), end.saturating_add(shift), value)
                 });
                 list.extend(samples.filter(|(start, end, _)| *end > first && *start < last).map(
-                    |(time_ns, _, value)| Sample {
+                    |(time_ns, end_ns, value)| Sample {
                         rank: rank.rank,
                         time_ns,
-                        name: name.clone(),
+                        end_ns,
+                        quantity: series.quantity,
+                        unit: series.unit,
                         value,
                     },
                 ));
@@ -53,7 +65,7 @@ pub(crate) fn samples(ranks: &[RankWork<'_>], sampled: &[Sampled]) -> Vec<Sample
 mod tests {
     use super::super::testing::{ops, work};
     use super::*;
-    use crate::model::counter::{Quantity, Sampler, Series, Unit};
+    use crate::model::counter::{Sampler, Series};
 
     fn sampled(quantity: Quantity, at: Vec<Ns>, epoch_ns: Option<i64>) -> Sampled {
         let value = (1..=at.len()).map(|i| i as f64).collect();
@@ -82,7 +94,7 @@ mod tests {
         let found: Vec<(u32, Ns, f64)> =
             list.iter().map(|one| (one.rank, one.time_ns, one.value)).collect();
         assert_eq!(found, [(0, 20, 3.0), (0, 30, 4.0)]);
-        assert!(list.iter().all(|one| one.name == "SM active [%]"), "{list:?}");
+        assert!(list.iter().all(|one| one.name() == "SM active [%]"), "{list:?}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod counted;
 pub mod derived;
 pub mod gpus;
 pub(crate) mod headline;
+mod inside;
 pub mod saved;
 pub(crate) mod timeline;
 

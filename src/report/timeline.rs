@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::inside::Inside;
 use crate::analysis::step_metrics::for_each_window;
 use crate::collectives::events::Event;
 use crate::collectives::transfer::bandwidth;
@@ -98,6 +99,10 @@ pub struct RankLanes {
     pub window: (Ns, Ns),
     /// Items by lane, in order of start.
     pub lanes: [Vec<Item>; 5],
+    /// Channels inside of its communication kernels, in order of start.
+    pub channels: Vec<Item>,
+    /// What was sampled of its GPU, by counter and start.
+    pub counters: Vec<Item>,
     /// Neighbours shorter than this and closer than this are one block, ns; 0 where nothing is merged.
     pub resolution_ns: Ns,
     /// Items that found no room.
@@ -139,6 +144,15 @@ pub enum What {
         wait_ns: Option<Ns>,
         /// Position among the step's collectives.
         collective: Option<u32>,
+    },
+    /// A counter.
+    Level {
+        /// Its name.
+        name: u32,
+        /// Its mean, hundredths of a percent.
+        percent_100: u64,
+        /// Samples behind it.
+        count: u64,
     },
     /// Several short items.
     Merged {
@@ -193,6 +207,7 @@ impl Timeline {
         let mut names = NameTable::default();
         let mut found: Vec<HashMap<usize, u32>> = vec![HashMap::new(); steps.len()];
         let met = met(run);
+        let inside_of = Inside::of(run);
         for (r, rank) in run.ranks.iter().enumerate() {
             let all = measure::windows(&rank.measured.steps);
             let member = |step: usize| run.steps.members.get(step)?.get(r).copied();
@@ -234,6 +249,29 @@ impl Timeline {
                 }
                 lanes[at] = fit(all, window.len(), share(held[at]));
                 lanes[at].window = (common(window.start), common(window.end));
+                let number = rank.trace.rank;
+                let (channels, left_out) =
+                    inside_of.channels(number, window, share(held[at]).max(LEAST_ITEMS) / 2);
+                lanes[at].channels = channels
+                    .into_iter()
+                    .map(|lane| {
+                        let (start, ns) = place(Span::new(lane.start_ns, lane.end_ns));
+                        let name = format!("channel {}: {}", lane.channel, lane.name);
+                        Item { start, ns, what: What::Named(names.place(&name)) }
+                    })
+                    .collect();
+                lanes[at].left_out += left_out;
+                lanes[at].counters = inside_of
+                    .levels(number, window)
+                    .into_iter()
+                    .map(|level| {
+                        let (start, ns) = place(level.span);
+                        let name = names.place(level.quantity.label());
+                        let percent_100 = (level.percent.clamp(0.0, 1e6) * 100.0).round() as u64;
+                        let what = What::Level { name, percent_100, count: level.count };
+                        Item { start, ns, what }
+                    })
+                    .collect();
             });
             steps.iter_mut().zip(lanes).for_each(|(step, lanes)| step.ranks.push(lanes));
         }

@@ -648,7 +648,7 @@ impl Pen<'_, '_> {
         for sample in list {
             if self.is_wanted(Span::new(sample.time_ns, sample.time_ns)) {
                 let at = self.times.at(self.at, sample.time_ns);
-                self.writer.sample(self.pid, &quoted(&shown(&sample.name)), at, sample.value)?;
+                self.writer.sample(self.pid, &quoted(&shown(&sample.name())), at, sample.value)?;
             }
         }
         Ok(())

@@ -12,9 +12,12 @@
     { key: "comm", name: "communication", ink: "comm", height: 15, rows: 3 },
     { key: "copies", name: "copies", ink: "copies", height: 10, rows: 2 },
     { key: "unknown", name: "unknown", ink: "unclassified", height: 12, rows: 1 },
+    { key: "channels", name: "NPKit channels", ink: "comm", height: 5, rows: 32 },
+    { key: "counters", name: "GPU counters", ink: "phase", height: 14, rows: 10 },
   ];
   const PATH_INK = { compute: "compute", transfer: "comm", wait: "high", copy: "copies" };
-  const [MERGED, NAMED, COPY, COMM] = [0, 1, 2, 3];
+  const [MERGED, NAMED, COPY, COMM, LEVEL] = [0, 1, 2, 3, 4];
+  const COUNTERS = LANES.length - 1;
 
   // ---- data
   function numbers(text) {
@@ -41,6 +44,7 @@
     if (it.kind === MERGED) [it.count, it.busy] = [read.next(), read.next()];
     else it.name = data.names[read.next()];
     if (it.kind === COPY) it.bytes = read.next();
+    if (it.kind === LEVEL) [it.level, it.count] = [read.next() / 100, read.next()];
     if (it.kind === COMM) {
       it.op = data.names[read.next()];
       [it.bytes, it.wait, it.collective] = [read.maybe(), read.maybe(), read.maybe()];
@@ -55,7 +59,7 @@
       const list = [];
       let at = 0;
       for (let left = read.next(); left > 0; left--) {
-        at += read.next();
+        at = lane === COUNTERS ? read.next() : at + read.next();
         list.push(item(read, at));
       }
       rank.lanes.push(list);
@@ -73,6 +77,13 @@
       free[row] = Math.max(free[row] ?? 0, it.start + it.ns);
     }
     return Math.max(1, free.length);
+  }
+
+  // A counter has a row of its own.
+  function intoCounters(list) {
+    const names = [...new Set(list.map((it) => it.name))];
+    for (const it of list) it.row = names.indexOf(it.name);
+    return names;
   }
 
   const opened = new Map();
@@ -93,7 +104,8 @@
       step.ranks[rank]?.lanes[0].push({ start: begin, ns, path: part });
     }
     step.ranks.forEach((rank, r) => {
-      rank.rows = rank.lanes.map((list, lane) => intoRows(list, LANES[lane].rows));
+      rank.counters = intoCounters(rank.lanes[COUNTERS]);
+      rank.rows = rank.lanes.map((list, lane) => (lane === COUNTERS ? Math.max(1, rank.counters.length) : intoRows(list, LANES[lane].rows)));
       for (const it of rank.lanes[3]) if (it.collective != null) step.collectives[it.collective]?.members.push({ rank: r, it });
     });
     if (opened.size > 4) opened.delete(opened.keys().next().value);
@@ -124,6 +136,9 @@
     const when = time(it.ns) + ", from " + time(it.start);
     if (it.path) return [`critical path on ${rankName(r)}: ${it.path}`, when];
     if (it.kind === MERGED) return [`${it.count} short operations, ${LANES[lane].name}, ${rankName(r)}`, `${time(it.busy)} of work in ${when}`];
+    if (it.kind === LEVEL) {
+      return [`${it.name}: ${digits(it.level)} % on ${rankName(r)}`, when, it.count > 1 ? `mean of ${it.count} samples` : "one sample"];
+    }
     const lines = [it.name || "(no name)", `${rankName(r)}, ${LANES[lane].name}`, when];
     if (it.kind === COPY) {
       lines.push(size(it.bytes) + (it.ns > 0 && it.bytes > 0 ? `, ${gbs(it.bytes / it.ns)}` : ""));
@@ -206,7 +221,7 @@
     const total = new Map();
     for (const rank of step.ranks) for (const it of rank.lanes[0]) total.set(it.path, (total.get(it.path) ?? 0) + it.ns);
     const path = [...total].sort((a, b) => b[1] - a[1]).slice(0, 4).map(([name, ns]) => `${name} ${time(ns)}`);
-    if (path.length) parts.push(`critical path: ${path.join(", ")}`);
+    if (path.length) parts.push(`Critical path: ${path.join(", ")}`);
     about.textContent = parts.join(". ") + ".";
     canvas.setAttribute("aria-label", `Timeline of ${step.name}`);
     listRanks();
@@ -327,7 +342,8 @@
         }
         g.fillStyle = ink("muted");
         g.textAlign = "left";
-        g.fillText(width < 560 ? (lane.key === "path" ? "path" : lane.key) : lane.name, 0, y + tall / 2);
+        if (i === COUNTERS && width >= 560) rank.counters.forEach((name, row) => g.fillText(name, 0, y + (row + 0.5) * lane.height, gutter - 4));
+        else g.fillText(width < 560 ? (lane.key === "path" ? "path" : lane.key) : lane.name, 0, y + tall / 2);
         state.areas.push({ r, lane: i, y, tall });
         bars(g, rank.lanes[i], lane, y, inks, ink, inChosen, r);
         y += tall + 2;
@@ -358,12 +374,16 @@
         g.strokeRect(a + 0.5, top + 0.5, Math.max(moves - a - 1, 0.5), tall - 1);
         g.fillStyle = colour;
         g.fillRect(moves, top, b - moves, tall);
+      } else if (it.kind === LEVEL) {
+        const high = (Math.min(it.level, 100) / 100) * tall;
+        g.fillStyle = colour;
+        g.fillRect(a, top + tall - high, b - a, high);
       } else {
         g.fillStyle = colour;
         g.fillRect(a, top, Math.max(b - a - (b - a > 3 ? 0.5 : 0), 1), tall);
       }
       g.globalAlpha = 1;
-      if (b - a > 40 && it.name && tall > 10) {
+      if (b - a > 40 && it.name && it.kind !== LEVEL && tall > 10) {
         g.save();
         g.beginPath();
         g.rect(a + 2, top, b - a - 4, tall);
@@ -413,6 +433,7 @@
     entry("t-comm", "▭", "communication: waits for other ranks");
     entry("t-copies", "■", "copies");
     if (used[5]) entry("t-unclassified", "■", "unknown");
+    if (used[COUNTERS]) entry("", "▁", "GPU counters: the height of a row is 100 %");
     if (used[0]) entry("t-idle", "■", "critical path: host, launch or delay");
     if (legend.childElementCount !== entries.length) legend.replaceChildren(...entries);
   }

@@ -97,40 +97,57 @@ fn rank(rank: &RankLanes) -> String {
     out.time(rank.window.1);
     out.time(rank.resolution_ns);
     out.put(rank.left_out);
-    for lane in &rank.lanes {
+    for lane in rank.lanes.iter().chain([&rank.channels]) {
         out.put(lane.len() as u64);
         let mut at = 0;
         for item in lane {
             out.time(item.start - at);
             out.time(item.ns);
             at = item.start;
-            match item.what {
-                What::Merged { count, busy_ns } => {
-                    out.put(0);
-                    out.put(count);
-                    out.time(busy_ns);
-                }
-                What::Named(name) => {
-                    out.put(1);
-                    out.put(u64::from(name));
-                }
-                What::Copy { name, bytes } => {
-                    out.put(2);
-                    out.put(u64::from(name));
-                    out.put(bytes);
-                }
-                What::Comm { name, op, bytes, wait_ns, collective } => {
-                    out.put(3);
-                    out.put(u64::from(name));
-                    out.put(u64::from(op));
-                    out.maybe(bytes);
-                    out.maybe(wait_ns.and_then(|ns| u64::try_from(ns).ok()));
-                    out.maybe(collective.map(u64::from));
-                }
-            }
+            what(&mut out, item.what);
         }
     }
+    // By counter, each in order of time.
+    out.put(rank.counters.len() as u64);
+    for item in &rank.counters {
+        out.time(item.start);
+        out.time(item.ns);
+        what(&mut out, item.what);
+    }
     out.text()
+}
+
+fn what(out: &mut Numbers, what: What) {
+    match what {
+        What::Merged { count, busy_ns } => {
+            out.put(0);
+            out.put(count);
+            out.time(busy_ns);
+        }
+        What::Named(name) => {
+            out.put(1);
+            out.put(u64::from(name));
+        }
+        What::Copy { name, bytes } => {
+            out.put(2);
+            out.put(u64::from(name));
+            out.put(bytes);
+        }
+        What::Level { name, percent_100, count } => {
+            out.put(4);
+            out.put(u64::from(name));
+            out.put(percent_100);
+            out.put(count);
+        }
+        What::Comm { name, op, bytes, wait_ns, collective } => {
+            out.put(3);
+            out.put(u64::from(name));
+            out.put(u64::from(op));
+            out.maybe(bytes);
+            out.maybe(wait_ns.and_then(|ns| u64::try_from(ns).ok()));
+            out.maybe(collective.map(u64::from));
+        }
+    }
 }
 
 /// What the timeline holds and what it leaves out.

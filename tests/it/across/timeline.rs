@@ -106,3 +106,53 @@ fn a_run_without_replay_has_no_path_and_says_so() {
     let timeline = Timeline::of(&run).expect("steps");
     assert!(timeline.no_path && timeline.steps.iter().all(|step| step.path.is_empty()));
 }
+
+/// Channels of NPKit and what was sampled of GPUs stand below the operations, cut to the step.
+#[test]
+fn channels_and_counters_stand_below() {
+    let Some(folder) = crate::support::captures() else { return };
+    let slow = folder.join("npkit-real/slow");
+    let paths = [0, 1].map(|rank| slow.join(format!("rank_{rank}.sqlite")));
+    let options = Options { npkit: vec![slow.join("dump")], ..Options::default() };
+    let run = Run::read(&paths, &options, || ()).expect("a run");
+    let timeline = Timeline::of(&run).expect("steps");
+    let joined = nsysnccl::internals::reporting::of(&run).npkit.expect("a dump");
+    let lanes: usize = joined.kernels.iter().map(|kernel| kernel.phases.lanes.len()).sum();
+    let ranks = || timeline.steps.iter().flat_map(|step| &step.ranks);
+    assert_eq!(ranks().map(|rank| rank.channels.len()).sum::<usize>(), lanes);
+    // Each inside of one of the rank's kernels, to 2 us.
+    for rank in ranks() {
+        let end = |item: &Item| item.start + item.ns;
+        for lane in &rank.channels {
+            let mut kernels = rank.lanes[2].iter();
+            assert!(
+                kernels.any(|k| k.start - 2_000 <= lane.start && end(lane) <= end(k) + 2_000),
+                "{lane:?}"
+            );
+        }
+    }
+    let path = folder.join("gpumetrics/gpumetrics.sqlite");
+    let run = Run::read(&[path], &Options::default(), || ()).expect("a run");
+    let timeline = Timeline::of(&run).expect("steps");
+    let rank = &timeline.steps[0].ranks[0];
+    let mean = |name: &str| {
+        let at = timeline.names.iter().position(|own| own == name).expect("a counter") as u32;
+        let mut total = (0.0, 0.0);
+        for item in &rank.counters {
+            if let What::Level { name, percent_100, .. } = item.what
+                && name == at
+            {
+                total = (
+                    total.0 + percent_100 as f64 / 100.0 * item.ns as f64,
+                    total.1 + item.ns as f64,
+                );
+            }
+        }
+        total.0 / total.1
+    };
+    // The step computes nearly all of the time, without tensor cores.
+    assert!(mean("SM active") > 80.0 && mean("tensor active") < 5.0);
+    assert!(
+        rank.counters.iter().all(|item| item.start >= 0 && item.start + item.ns <= rank.window.1)
+    );
+}
