@@ -14,6 +14,9 @@ const LONGEST_TABLE: usize = 24;
 /// Rows of a table, findings and warnings on the first screen.
 const FIRST_ROWS: usize = 8;
 const FIRST_NOTES: usize = 3;
+/// Findings on the first screen that always have what to try, and lines after which others do without.
+const FIRST_ADVISED: usize = 2;
+const FIRST_LINES: usize = 20;
 /// Texts are shortened to this before a column is left out.
 const SHORT_TEXT: usize = 20;
 /// Texts are shortened to this if leaving out columns did not suffice.
@@ -53,8 +56,10 @@ fn answer(out: &mut Printer, document: &Document) {
     if findings.len() > 0 {
         out.blank();
     }
-    for note in findings {
-        out.note(&Note { evidence: None, ..note.clone() }, note.level.label());
+    for (i, note) in findings.enumerate() {
+        let has_room = i < FIRST_ADVISED || out.text.lines().count() < FIRST_LINES;
+        let advice = note.advice.clone().filter(|_| has_room);
+        out.note(&Note { evidence: None, advice, ..note.clone() }, note.level.label());
     }
     for section in document.sections.iter().filter(|section| section.key) {
         out.section(section, FIRST_ROWS);
@@ -115,6 +120,17 @@ fn everything(out: &mut Printer, document: &Document) {
     }
 }
 
+/// A sentence as it stands behind a colon: `Medians over` is `medians over`, `NCCL's` stays.
+fn uncapital(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    match (letters.next(), letters.clone().next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => {
+            first.to_lowercase().chain(letters).collect()
+        }
+        _ => sentence.to_owned(),
+    }
+}
+
 struct Printer {
     text: String,
     style: Style,
@@ -149,14 +165,34 @@ impl Printer {
         let blocks = || section.blocks.iter().filter(|block| !block.is_for_pages());
         if blocks().next().is_some() {
             self.blank();
-            self.paragraph(&text::printable(&section.heading), "", BOLD);
         }
-        for block in blocks() {
+        // A heading and what its table shows are one line, if they fit.
+        let heading = text::printable(&section.heading);
+        let mut blocks = blocks().peekable();
+        let both = match blocks.peek() {
+            Some(Block::Table(table)) if !self.style.full => {
+                let both = format!("{heading}: {}", text::printable(&uncapital(&table.caption)));
+                (both.width() <= self.style.width && !table.caption.is_empty()).then_some(both)
+            }
+            _ => None,
+        };
+        match (&both, blocks.peek()) {
+            (Some(both), _) => self.paragraph(both, "", BOLD),
+            (None, Some(_)) => self.paragraph(&heading, "", BOLD),
+            (None, None) => {}
+        }
+        let mut captioned = both.is_some();
+        for block in blocks {
             match block {
                 Block::Text(sentence) => {
                     self.paragraph(&text::printable(sentence), "", Ansi::new())
                 }
-                Block::Table(table) => self.table(table, rows),
+                Block::Table(table) => {
+                    if !std::mem::take(&mut captioned) {
+                        self.paragraph(&text::printable(&table.caption), "", FAINT);
+                    }
+                    self.table(table, rows);
+                }
                 Block::Command(words) => self.command(words),
                 Block::Entries(entries) => entries.iter().for_each(|entry| self.entry(entry)),
                 Block::Records(table) => {
@@ -236,7 +272,6 @@ impl Printer {
     }
 
     fn table(&mut self, table: &Table, rows: usize) {
-        self.paragraph(&text::printable(&table.caption), "", FAINT);
         let (table, omitted_rows) = table.limited(rows);
         let (columns, omitted_columns) = fit(&table, self.style.width);
         let units = columns.iter().any(|(column, _)| !column.unit.is_empty());

@@ -15,17 +15,17 @@ pub(super) const MOST_ROWS: usize = 1000;
 /// What the tables of steps and ranks show, with the order in which columns go where space is short (0 stays).
 const COLUMNS: [(Metric, u8); 12] = [
     (Metric::StepNs, 0),
-    (Metric::CommNs, 1),
-    (Metric::CommFraction, 0),
+    (Metric::CommNs, 0),
+    (Metric::CommFraction, 5),
     (Metric::ExposedCommNs, 0),
-    (Metric::OverlapFraction, 2),
-    (Metric::ComputeNs, 4),
-    (Metric::DtodNs, 5),
+    (Metric::OverlapFraction, 4),
+    (Metric::ComputeNs, 1),
+    (Metric::DtodNs, 6),
     (Metric::ExposedCopyNs, 7),
     (Metric::UnclassifiedNs, 3),
-    (Metric::IdleNs, 3),
-    (Metric::CommCount, 8),
-    (Metric::DtodCount, 9),
+    (Metric::IdleNs, 2),
+    (Metric::CommCount, 9),
+    (Metric::DtodCount, 10),
 ];
 
 /// One column of a metric.
@@ -104,8 +104,8 @@ pub(super) fn ranks(report: &Report, scale: TimeScale) -> Table {
         .map(|r| -> Row { Box::new(|metric| r.summary[metric].map(|spread| spread.median)) })
         .collect();
     columns.extend(metric_columns(scale, &medians));
-    columns.push(wait_column(ranks, scale).rank(3));
-    columns.push(last_column(ranks).rank(6));
+    columns.push(wait_column(ranks, scale).rank(1));
+    columns.push(last_column(ranks).rank(5));
     let mut table =
         Table::new("Medians over the steps of each rank", columns).without_blank_columns();
     table.trim = Trim::Spread(extremes(ranks));
