@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::nccl_log::ReadLog;
-use super::numbers::{alone, has_log, sends_to_nobody, unconnected};
+use super::numbers::{alone, sends_to_nobody, unconnected};
 use super::view::{Export, InspectorLog, Missing, Run, TopologyFile};
 use crate::Error;
 use crate::catalogue::class::{EXPORT, INSPECTOR, NCCL_LOG, PROFILE, TOPOLOGY};
@@ -323,11 +323,11 @@ fn graphs(facts: &Facts<'_>) -> Option<Missing> {
 
 fn no_communication(facts: &Facts<'_>) -> Option<Missing> {
     let run = facts.run;
-    let any = run.ranks.iter().any(|rank| rank.comm_kernels + rank.graphs > 0);
+    let any = run.ranks.iter().any(|rank| rank.communicates() || rank.graphs > 0);
     (!any && !alone(run) && !run.ranks.is_empty()).then(|| {
         missing(
             Id::NoCommunication,
-            "No communication kernel was recognised, although there are several ranks.",
+            "No communication was recognised, neither kernels nor copies between GPUs, although there are several ranks.",
             (&["shares", "across", "bandwidth", "inspector"], "Communication is 0, and its overlap, waiting and bandwidth are missing."),
             "If kernels of another library communicate, name them with --comm-regex; else capture whole steps (--capture-range=cudaProfilerApi around them).",
         )
@@ -338,13 +338,13 @@ fn rank_without_communication(run: &Run) -> Option<Missing> {
     let silent: Vec<u32> = run
         .ranks
         .iter()
-        .filter(|rank| rank.comm_kernels + rank.graphs == 0)
+        .filter(|rank| !rank.communicates() && rank.graphs == 0)
         .map(|rank| rank.rank)
         .collect();
     (!silent.is_empty() && silent.len() < run.ranks.len()).then(|| {
         missing(
             Id::RankWithoutCommunication,
-            format!("Rank {} ran no communication kernel, although others did.", rank_list(&silent)),
+            format!("Rank {} ran no communication, neither kernels nor copies between GPUs, although others did.", rank_list(&silent)),
             (&["across"], "Its clock cannot be aligned with the others', and it waits for nobody."),
             "Capture the same steps on every rank: let all ranks call cudaProfilerStart at the same step.",
         )
@@ -359,10 +359,7 @@ fn payloads(facts: &Facts<'_>) -> Option<Missing> {
         .filter(|export| export.rows.comm_kernels > 0 && export.rows.nccl_sizes == 0)
         .collect();
     // Inspector knows the sizes too.
-    if !talks
-        || without.is_empty()
-        || facts.run.ranks.iter().all(|rank| has_log(facts.inspector, rank))
-    {
+    if !talks || without.is_empty() || facts.run.ranks.iter().all(|rank| rank.in_inspector_log) {
         return None;
     }
     let again = format!("Export again (no new capture is needed): {EXPORT}");
@@ -427,7 +424,7 @@ fn inspector_ranks(facts: &Facts<'_>) -> Option<Missing> {
         .run
         .ranks
         .iter()
-        .filter(|rank| !has_log(facts.inspector, rank))
+        .filter(|rank| !rank.in_inspector_log)
         .map(|rank| rank.rank)
         .collect();
     (!facts.inspector.is_empty() && !without.is_empty()).then(|| {

@@ -1,8 +1,7 @@
 //! Which numbers a report of a run has, which are weaker than they could be, and which are null.
 
 use super::nccl_log::ReadLog;
-use super::view::{Export, InspectorLog, Number, Rank, Run, State, Writer};
-use crate::ingest::hosts::may_be_one_host;
+use super::view::{Export, InspectorLog, Number, Rank, Run, State};
 use crate::ingest::nsys::file_name;
 use crate::steps::StepSource;
 use crate::units::rank_list;
@@ -82,7 +81,7 @@ pub(super) fn of(
             "bandwidth",
             "message sizes, bandwidth",
             &["collectives[].bytes", "collectives[].algbw_gbs", "collectives[].busbw_gbs"],
-            judge(bandwidth(run, exports, inspector)),
+            judge(bandwidth(run, exports)),
         ),
         number(
             "inspector",
@@ -182,7 +181,7 @@ fn across(run: &Run, exports: &[Export]) -> Judged {
     }
 }
 
-fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judged {
+fn bandwidth(run: &Run, exports: &[Export]) -> Judged {
     match across(run, exports) {
         (State::Null, _) if alone(run) && communicating(run) == 0 => {
             return null("one rank: its NCCL calls move nothing");
@@ -199,7 +198,7 @@ fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judg
             export.rows.nccl_sizes > 0 && file_name(export.path.as_ref()) == rank.report
         })
     };
-    let known = talking.iter().filter(|rank| payloads(rank) || has_log(inspector, rank)).count();
+    let known = talking.iter().filter(|rank| payloads(rank) || rank.in_inspector_log).count();
     // A collective has the same size on every rank.
     match known {
         0 => null("NCCL's ranges carry no payloads, and there is no Inspector log"),
@@ -213,18 +212,10 @@ fn bandwidth(run: &Run, exports: &[Export], inspector: &[&InspectorLog]) -> Judg
     }
 }
 
-/// True if the rank's process logged operations with Inspector.
-pub(super) fn has_log(inspector: &[&InspectorLog], rank: &Rank) -> bool {
-    let wrote = |writer: &&Writer| {
-        writer.pid == Some(rank.pid) && may_be_one_host(rank.hostname.as_deref(), &writer.hostname)
-    };
-    inspector.iter().flat_map(|log| &log.writers).filter(wrote).any(|writer| writer.operations > 0)
-}
-
 fn beside(run: &Run, inspector: &[&InspectorLog]) -> Judged {
     let logged: u64 = inspector.iter().map(|log| log.operations).sum();
     let without: Vec<u32> =
-        run.ranks.iter().filter(|rank| !has_log(inspector, rank)).map(|rank| rank.rank).collect();
+        run.ranks.iter().filter(|rank| !rank.in_inspector_log).map(|rank| rank.rank).collect();
     if inspector.is_empty() {
         null("no Inspector log of its processes")
     } else if logged == 0 {

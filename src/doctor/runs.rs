@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::nccl_log::ReadLog;
-use super::view::{Export, InspectorLog, Rank, Run, Steps, TopologyFile, Unusable};
+use super::view::{Export, InspectorLog, Rank, Run, Steps, TopologyFile, Unusable, Writer};
 use super::{command, numbers};
 use crate::compare::group;
-use crate::ingest::hosts::may_be_one_host;
+use crate::ingest::hosts::{Logged, Traced, may_be_one_host};
 use crate::ingest::nsys::contents::{Contents, Work};
 use crate::ingest::nsys::{self, Candidate, NsysReport, RankClues};
 use crate::ingest::one_run::{self, CapturedAt};
@@ -195,14 +195,14 @@ impl Identity {
         log.writers.iter().any(|writer| self.comms.contains(&writer.comm_id))
     }
 
-    /// True if one of its processes wrote the log, at about the time of the capture.
-    fn wrote(&self, log: &InspectorLog) -> bool {
+    /// True if one of its processes wrote the log, at about the time of the capture; with `by_host`, under its host's name.
+    fn wrote(&self, log: &InspectorLog, by_host: bool) -> bool {
         let ns = |us: i64| us.saturating_mul(1000);
         let written = log.first_written_us.map(ns).zip(log.last_written_us.map(ns));
         let own = |pid: u32, host: &str| {
-            self.processes
-                .iter()
-                .any(|(own, name)| *own == pid && may_be_one_host(name.as_deref(), host))
+            self.processes.iter().any(|(own, name)| {
+                *own == pid && (!by_host || may_be_one_host(name.as_deref(), host))
+            })
         };
         at_once(self.captured, written)
             && log
@@ -224,11 +224,17 @@ impl Identity {
 /// Places among `all` of the runs that an Inspector log belongs to: the communicator says it, or else the process.
 fn writers_of(log: &InspectorLog, all: &[Identity]) -> Vec<usize> {
     let sharing: Vec<usize> = (0..all.len()).filter(|&at| all[at].shares_comm(log)).collect();
-    if sharing.is_empty() {
-        (0..all.len()).filter(|&at| all[at].wrote(log)).collect()
-    } else {
-        sharing
-    }
+    let by = |is_one: &dyn Fn(&Identity) -> bool| -> Vec<usize> {
+        (0..all.len()).filter(|&at| is_one(&all[at])).collect()
+    };
+    let named = || by(&|run| run.wrote(log, true));
+    // A host's name may have been replaced: then the process alone says it, if no host fits.
+    [sharing]
+        .into_iter()
+        .chain(std::iter::once_with(named))
+        .chain(std::iter::once_with(|| by(&|run| run.wrote(log, false))))
+        .find(|list| !list.is_empty())
+        .unwrap_or_default()
 }
 
 /// The run that an NCCL log belongs to; a log that names no process belongs to an only run.
@@ -289,14 +295,18 @@ fn run(
     let logged = inspector.iter().flat_map(|log| &log.writers).map(|writer| writer.n_ranks);
     let world_size = reading.traces.iter().filter_map(|trace| trace.world_size).chain(logged).max();
     let span = |trace: &RankTrace| reading.work.get(&key(trace)).and_then(|work| work.span);
-    let comms = |trace: &RankTrace| comms.get(trace.input).cloned().unwrap_or_default();
+    let comms_of = |trace: &RankTrace| comms.get(trace.input).cloned().unwrap_or_default();
     let captured: Vec<CapturedAt> = reading
         .traces
         .iter()
-        .filter_map(|trace| CapturedAt::new(trace, span(trace)?, comms(trace)))
+        .filter_map(|trace| CapturedAt::new(trace, span(trace)?, comms_of(trace)))
         .collect();
     let problem = one_run::refusal(&captured).or_else(|| reading.problem.clone());
-    let ranks: Vec<Rank> = reading.traces.iter().map(|trace| rank(trace, &reading)).collect();
+    let of_trace = |trace: &RankTrace| Rank {
+        in_inspector_log: is_logged(trace, &comms_of(trace), &reading.traces, &inspector),
+        ..rank(trace, &reading)
+    };
+    let ranks: Vec<Rank> = reading.traces.iter().map(of_trace).collect();
     let traced = reading.traces.iter().filter_map(|trace| trace.world_size).max();
     let mut run = Run {
         name: identity.shown.clone(),
@@ -320,6 +330,37 @@ fn run(
     run.numbers = numbers::of(&run, &exports, &inspector, &nccl_logs);
     run.command = command::report(&run, &paths);
     Ok((run, exports))
+}
+
+/// True if an Inspector log has operations of the rank, under its host's name or another one: the rules of `report`.
+fn is_logged(
+    trace: &RankTrace,
+    comms: &BTreeSet<u64>,
+    all: &[RankTrace],
+    inspector: &[&InspectorLog],
+) -> bool {
+    let joined = trace.comm_inits.iter().map(|init| init.comm);
+    let comms: BTreeSet<String> = comms.iter().copied().chain(joined).map(logged_id).collect();
+    let mut same = all.iter().filter(|other| other.pid == trace.pid);
+    let traced = Traced {
+        pid: trace.pid,
+        hostname: trace.hostname.as_deref(),
+        comm_inits: &trace.comm_inits,
+        comms: &comms,
+        only: same.all(|other| other.hostname == trace.hostname),
+    };
+    let writers = || inspector.iter().flat_map(|log| &log.writers).filter(|w| w.operations > 0);
+    writers().any(|writer| traced.is_named_by(&logged(writer)))
+        || traced.other_host(writers().map(logged)).is_some()
+}
+
+fn logged(writer: &Writer) -> Logged<'_> {
+    Logged {
+        pid: writer.pid,
+        hostname: &writer.hostname,
+        comm_id: &writer.comm_id,
+        rank: writer.rank,
+    }
 }
 
 fn whole_communicators(traces: &[RankTrace]) -> usize {
@@ -349,6 +390,8 @@ fn rank(trace: &RankTrace, reading: &Reading) -> Rank {
         comm_kernels: work.comm_kernels,
         send_kernels: work.send_kernels,
         copies: work.copies,
+        peer_copies: work.peer_copies,
+        in_inspector_log: false,
         memsets: work.memsets,
         graphs: work.graphs,
         steps: by_ranges.map(|rule| steps::of(trace, rule).0.len()),

@@ -121,12 +121,23 @@ pub struct Rank {
     pub send_kernels: u64,
     /// Copies.
     pub copies: u64,
+    /// Copies between GPUs among those.
+    pub peer_copies: u64,
+    /// True if an Inspector log has operations of it.
+    pub in_inspector_log: bool,
     /// Memory sets.
     pub memsets: u64,
     /// CUDA graphs captured as one row.
     pub graphs: u64,
     /// Step ranges; `None` if steps are not ranges.
     pub steps: Option<usize>,
+}
+
+impl Rank {
+    /// True if it runs communication that is known as such; what a CUDA graph holds is not known.
+    pub(super) fn communicates(&self) -> bool {
+        self.comm_kernels + self.peer_copies > 0
+    }
 }
 
 /// How the steps of a run are found if nobody says it. What ranges cover of the GPU's work is told by `report`, which reads it.

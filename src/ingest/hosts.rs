@@ -1,7 +1,10 @@
 //! Whose log is it, where the log names another host than the report: short and full names, names of containers, and
 //! names that were replaced before a log was passed on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::record::logged_id;
+use crate::model::trace::CommInit;
 
 /// Host names are compared up to the first dot: one side may have the domain, or no name at all.
 pub(crate) fn may_be_one_host(traced: Option<&str>, logged: &str) -> bool {
@@ -48,6 +51,63 @@ pub(crate) fn other_host<'a>(logged: &BTreeMap<&'a str, Fit>, only: bool) -> Opt
     let mut fitting = logged.iter().filter(|(_, fit)| **fit == best).map(|(host, _)| *host);
     let first = fitting.next()?;
     (enough && fitting.next().is_none()).then_some(first)
+}
+
+/// A traced process, or one device of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Traced<'t> {
+    /// Its process id.
+    pub pid: u32,
+    /// Its host; `None` if the report does not say.
+    pub hostname: Option<&'t str>,
+    /// Communicators that it joined during the capture.
+    pub comm_inits: &'t [CommInit],
+    /// All communicators that are known of it, as logs write them.
+    pub comms: &'t BTreeSet<String>,
+    /// False if another traced process has its pid.
+    pub only: bool,
+}
+
+/// Who wrote records: one process in one communicator.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Logged<'l> {
+    /// Its process id, if the log says it.
+    pub pid: Option<u32>,
+    /// Its host.
+    pub hostname: &'l str,
+    /// Its communicator.
+    pub comm_id: &'l str,
+    /// Its rank in it.
+    pub rank: u32,
+}
+
+impl Traced<'_> {
+    /// True if a log names its process and its host.
+    pub(crate) fn is_named_by(&self, logged: &Logged<'_>) -> bool {
+        logged.pid == Some(self.pid) && may_be_one_host(self.hostname, logged.hostname)
+    }
+
+    /// The host under whose name it wrote its log, if no log names its own host.
+    pub(crate) fn other_host<'l>(&self, all: impl Iterator<Item = Logged<'l>>) -> Option<&'l str> {
+        let mut hosts: BTreeMap<&str, Fit> = BTreeMap::new();
+        for logged in all.filter(|logged| logged.pid == Some(self.pid)) {
+            if self.is_named_by(&logged) {
+                return None;
+            }
+            let joined = self.comm_inits.iter().find(|init| logged_id(init.comm) == logged.comm_id);
+            let fit = match self.comms.is_empty() {
+                true => Fit::Unknown,
+                false => Fit::of(
+                    joined.map(|init| init.rank),
+                    logged.rank,
+                    self.comms.contains(logged.comm_id),
+                ),
+            };
+            let best = hosts.entry(logged.hostname).or_insert(fit);
+            *best = fit.max(*best);
+        }
+        other_host(&hosts, self.only)
+    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::kernels::RankKernels;
-use crate::ingest::hosts::{Fit, may_be_one_host, other_host};
+use crate::ingest::hosts::{Logged, Traced, may_be_one_host};
 use crate::ingest::inspector;
 use crate::model::CommOp;
-use crate::model::record::{Drops, LogFile, Origin, Record, Sink, Stamps, Timing, logged_id};
+use crate::model::record::{Drops, LogFile, Origin, Record, Sink, Stamps, Timing};
 use crate::{Error, Result};
 
 /// One operation of a traced process, as small as it can be: a log may hold millions.
@@ -223,24 +223,19 @@ impl Collected {
         comms: &BTreeSet<String>,
         only: bool,
     ) -> Option<&str> {
-        let mut logged: BTreeMap<&str, Fit> = BTreeMap::new();
-        for origin in self.origins.iter().filter(|origin| origin.pid == Some(rank.pid)) {
-            if may_be_one_host(rank.hostname.as_deref(), &origin.hostname) {
-                return None;
-            }
-            let joined = rank.comm_inits.iter().find(|init| logged_id(init.comm) == origin.comm_id);
-            let fit = match comms.is_empty() {
-                true => Fit::Unknown,
-                false => Fit::of(
-                    joined.map(|init| init.rank),
-                    origin.rank,
-                    comms.contains(&origin.comm_id),
-                ),
-            };
-            let best = logged.entry(&origin.hostname).or_insert(fit);
-            *best = fit.max(*best);
-        }
-        other_host(&logged, only)
+        let traced = Traced {
+            pid: rank.pid,
+            hostname: rank.hostname.as_deref(),
+            comm_inits: &rank.comm_inits,
+            comms,
+            only,
+        };
+        traced.other_host(self.origins.iter().map(|origin| Logged {
+            pid: origin.pid,
+            hostname: &origin.hostname,
+            comm_id: &origin.comm_id,
+            rank: origin.rank,
+        }))
     }
 
     /// Indices of the series that one process wrote.

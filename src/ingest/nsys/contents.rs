@@ -45,6 +45,8 @@ pub struct Work {
     pub send_kernels: u64,
     /// Memory copies.
     pub copies: u64,
+    /// Copies between GPUs among those.
+    pub peer_copies: u64,
     /// Memory sets.
     pub memsets: u64,
     /// CUDA graphs of which only the launch as a whole was captured.
@@ -138,7 +140,10 @@ impl Sink for Counted {
             }
             Kind::Other(Class::Memset) => work.memsets += 1,
             Kind::Other(Class::Unclassified) => work.graphs += 1,
-            Kind::Other(_) => work.copies += 1,
+            Kind::Other(class) => {
+                work.copies += 1;
+                work.peer_copies += u64::from(class == Class::Ptop);
+            }
         }
     }
 
@@ -146,6 +151,7 @@ impl Sink for Counted {
         let (work, more) = (&mut self.work, other.work);
         work.kernels += more.kernels;
         work.copies += more.copies;
+        work.peer_copies += more.peer_copies;
         work.memsets += more.memsets;
         work.graphs += more.graphs;
         work.span = match (work.span, more.span) {
