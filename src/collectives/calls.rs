@@ -1,6 +1,8 @@
 //! Which NCCL calls a kernel carries: by the range in which it was launched, and with advanced tracing by what ran on the GPU.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::{HashMap, HashMapExt};
 
 use crate::classify;
 use crate::model::{CallKind, CommOp, NcclCall, Ns, RankTrace};

@@ -1,8 +1,9 @@
 //! Communication of one rank as operations: a kernel (or the copies of a copy-engine collective) with what its call said.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use foldhash::{HashMap, HashMapExt};
 use serde::{Deserialize, Serialize};
 
 use super::calls::{self, Calls};

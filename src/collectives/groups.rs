@@ -1,7 +1,9 @@
 //! Matched collectives by operation, communicator and size; waiting by step and rank.
 
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::HashMap;
 
 use super::events::{BytesSource, Event};
 use super::matches::{Match, Method};

@@ -6,7 +6,7 @@
 //! there. Where counts or sizes differ, or steps have no names, order decides for operations that ranks may leave early
 //! ([`order`]) and clocks for the others, as far as they can; the rest stays alone: nothing is paired blindly.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 use super::anchors::Anchor;
 use super::clocks::{Origin, RankClock};

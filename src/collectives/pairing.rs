@@ -10,7 +10,9 @@
 //! rank 1   |- bs=15 -|-- bs=16 --|- bs=17 -|      apart, now more and now less; by overlap they agree
 //! ```
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::anchors::{Anchor, anchors};
 use super::events::Event;

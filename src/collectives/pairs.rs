@@ -7,7 +7,9 @@
 //! rank 2      [R1     ]
 //! ```
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::anchors::Anchor;
 use super::clocks::Origin;

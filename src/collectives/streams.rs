@@ -1,6 +1,8 @@
 //! Operations of unknown communicator: which streams of different ranks do the same.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::matches::RankEvents;
 use crate::model::NameId;

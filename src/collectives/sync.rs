@@ -8,8 +8,9 @@
 //! rank 1          |b   |c  |d |e   the same clockwork, captured later on another clock: three votes for one distance
 //! ```
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
+use foldhash::HashSet;
 use rayon::prelude::*;
 
 use super::clocks::{Origin, RankClock};

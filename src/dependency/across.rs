@@ -10,7 +10,7 @@
 //!            arrived    ^   '-- transfer --^
 //! ```
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 use super::graph::{Draft, Moment, Reason};
 use super::layout::Layout;

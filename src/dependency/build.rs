@@ -1,6 +1,8 @@
 //! From traces to the graph: what each process did, in the order of its calls, and which ranks met.
 
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::across;
 use super::deeds::{self, Deed, Deeds, Quick};

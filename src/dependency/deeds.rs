@@ -3,7 +3,7 @@
 //! Calls that do none of this, and threads that only look on (NCCL's watchdog asks every event whether it is done), are no
 //! part of the graph: what they take is time between two calls.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 use super::layout::Process;
 use crate::model::host::{Host, SyncKind};

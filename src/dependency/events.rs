@@ -1,6 +1,6 @@
 //! Which record of an event a wait is for.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashSet};
 
 use super::graph::Moment;
 use crate::model::host::{EventRecord, Host, Synchronization};

@@ -3,7 +3,9 @@
 //! GPU: of each kernel on each grid, what a rank spends in a step beyond the median rank is taken off, spread over those kernels.
 //! Host: between two collectives that ranks have in common, what the threads of one role spend beyond the median rank.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::graph::Reason;
 use super::model::Model;

@@ -1,6 +1,8 @@
 //! The critical path of a step: from its end backwards along what was satisfied last, over ranks, until its begin.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::across;
 use super::graph::{Moment, Reason};

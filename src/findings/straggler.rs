@@ -1,6 +1,8 @@
 //! Which rank the others wait for, what that costs, and where its own time went.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::HashMap;
 
 use super::words::{is_whole, ms, percent, period};
 use crate::catalogue::{Finding, Id};

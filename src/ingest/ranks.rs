@@ -1,8 +1,9 @@
 //! Which rank each trace is: the first source that answers, and no number twice.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use foldhash::{HashMap, HashMapExt};
 use regex::Regex;
 
 use super::nsys::Candidate;

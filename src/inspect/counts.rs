@@ -1,6 +1,6 @@
 //! A distribution in bounded memory: how often each value was seen.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 /// Distinct values that are kept exactly. Execution times are whole microseconds, so few logs have more for one message size.
 const EXACT: usize = 1 << 14;

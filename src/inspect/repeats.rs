@@ -1,6 +1,8 @@
 //! The same rank in several files: copies of one log, parts of one log, or two runs.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::tally::Tally;
 use crate::catalogue::Id;

@@ -1,6 +1,6 @@
 //! Kernels and records that numbers did not bring together: a pair only where each fits nothing but the other.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 use super::clock::{Clock, Ended};
 use super::collect::LoggedOp;

@@ -6,7 +6,9 @@
 //!                   the rest of both, where the times are known --leftover--> pairs that are unique
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+
+use foldhash::{HashSet, HashSetExt};
 
 use super::clock::{Clock, Ended, Passes};
 use super::collect::{Collected, Kind, LoggedOp, Series};

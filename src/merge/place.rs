@@ -22,8 +22,9 @@
 //! kernels, the offset grows on the way: the best way through the offsets is found by dynamic programming. A stretch of it that is
 //! not better than every other offset beyond doubt is left alone.
 
-use std::collections::HashMap;
 use std::ops::Range;
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::clock::{Ended, Passes};
 use super::collect::LoggedOp;

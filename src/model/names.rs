@@ -1,6 +1,6 @@
 //! Interned strings: kernel names and range texts are stored once.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::redact;
 use crate::text::shorten;

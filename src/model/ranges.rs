@@ -4,7 +4,8 @@
 //! A report may have millions of texts and has few kinds, so a range keeps its kind and its digits.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+
+use foldhash::HashMap;
 
 use super::{Ns, Span};
 use crate::redact;

@@ -285,5 +285,5 @@ pub struct RankTrace {
     /// Kernel names of the whole report.
     pub names: Arc<Names>,
     /// The library that each communication kernel belongs to.
-    pub families: Arc<std::collections::HashMap<NameId, &'static str>>,
+    pub families: Arc<foldhash::HashMap<NameId, &'static str>>,
 }

@@ -1,6 +1,6 @@
 //! What proxy threads did: sends and receives over the network, several at once on one channel, told apart by their slot.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 use super::ids::{Ids, Role};
 use super::lane::Clocks;

@@ -1,6 +1,8 @@
 //! Which compute kernels take longer on one rank than on the others.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::rank::Rank;
 use super::view::Excess;

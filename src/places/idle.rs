@@ -1,6 +1,8 @@
 //! What the host did while the GPU was idle and what comes next was not launched yet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::HashMap;
 
 use super::rank::Rank;
 use super::view::IdleTime;

@@ -11,8 +11,9 @@ pub(crate) mod ranges;
 pub(crate) mod rank;
 pub(crate) mod view;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use foldhash::{HashMap, HashMapExt};
 use rayon::prelude::*;
 
 use self::parts::{Part, Piece};

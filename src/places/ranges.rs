@@ -4,7 +4,7 @@
 //! the launching thread if it is another one (backward runs on a thread of its own, inside the range of the thread that waits for
 //! it). Ranges that hold the whole step, and the step's own, are left out.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
 use super::rank::Rank;
 use crate::model::op::NO_LAUNCH;

@@ -1,6 +1,8 @@
 //! What follows from a report where it is printed or compared.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::{RankReport, RankStep, Report, RunStep};
 use crate::model::Metric;

@@ -1,9 +1,9 @@
 //! Reports that were saved as JSON, read back: `compare` takes them as a variant or as a baseline.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::path::Path;
 
+use foldhash::{HashSet, HashSetExt};
 use serde::Deserialize;
 
 use super::{Report, SCHEMA};

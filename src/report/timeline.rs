@@ -7,7 +7,9 @@
 //!
 //! It is not part of the report's JSON. Of a large run it holds some steps, and merges what no screen can show; both are said.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::inside::Inside;
 use crate::analysis::step_metrics::for_each_window;

@@ -1,8 +1,9 @@
 //! Which texts of ranges may be steps: those that recur on every rank, the shallowest first.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use foldhash::{HashMap, HashMapExt};
 use rayon::prelude::*;
 
 use crate::model::ranges::kind_of;

@@ -196,7 +196,7 @@ pub(crate) fn chosen(trace: &RankTrace, chosen: &Chosen) -> Vec<Range> {
         Chosen::Kind(kind) => {
             let own = candidates::OwnNames::of(trace);
             let ids = (0..trace.texts.len() as u32).map(KindId);
-            let ids: std::collections::HashSet<KindId> =
+            let ids: foldhash::HashSet<KindId> =
                 ids.filter(|id| own.kind(trace, *id) == *kind).collect();
             trace.ranges.iter().filter(|range| ids.contains(&range.kind)).collect()
         }
@@ -259,7 +259,7 @@ pub(crate) fn of(trace: &RankTrace, rule: &StepRule) -> (Vec<Step>, Selection) {
 
 /// Windows with the texts of their ranges; a period leaves out its last range.
 fn named(ranges: &[Range], texts: &Texts, windows: Vec<Result<Span, String>>) -> Vec<Step> {
-    let mut seen: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
+    let mut seen: foldhash::HashMap<String, usize> = foldhash::HashMap::default();
     ranges
         .iter()
         .zip(windows)

@@ -8,7 +8,7 @@
 //! window 5         |<-------------->|
 //! ```
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt, HashSet};
 
 use regex::Regex;
 
@@ -133,7 +133,7 @@ fn earliest(a: Option<Ns>, b: Option<Ns>) -> Option<Ns> {
 fn gather(ops: &Ops, ranges: &[Range]) -> Vec<Work> {
     let owners = Owners::new(ranges);
     let mut work = vec![Work::default(); ranges.len()];
-    let mut kernel_streams: foldhash::HashSet<(u32, u32)> = foldhash::HashSet::default();
+    let mut kernel_streams: HashSet<(u32, u32)> = HashSet::default();
     let owned: Vec<Owner> = ops.launch.iter().map(|&launch| owners.of(launch)).collect();
     for (i, owner) in owned.iter().enumerate() {
         match *owner {

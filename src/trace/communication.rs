@@ -1,6 +1,6 @@
 //! Which communication event a GPU operation is part of.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 use crate::collectives::events::Event;
 use crate::dependency::across;

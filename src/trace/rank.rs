@@ -1,8 +1,9 @@
 //! One rank: its lanes, its counters, and the arrows from its launches.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::io;
+
+use foldhash::HashMap;
 
 use super::Options;
 use super::active::Active;

@@ -1,6 +1,8 @@
 //! From the lines of one file to records for a sink.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::json::{
     self, Coll, DumpStats, Fault, Header, Metadata, Number, Object, P2p, Text, Trace,

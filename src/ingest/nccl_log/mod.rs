@@ -6,9 +6,11 @@
 mod line;
 mod message;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+
+use foldhash::HashMap;
 
 use crate::error::{Error, Result};
 use crate::ingest::encoding::AsUtf8;

@@ -2,7 +2,9 @@
 //!
 //! A sample's time is its beginning: copies of known length between host and device fill the samples of PCIe from their time on.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::db::{Db, int, shown, time};
 use super::metadata::Metadata;

@@ -3,7 +3,7 @@
 //! The tables are scanned once, for all processes. A report without one of the tables has no rows in it (`db`); whether it
 //! lacks the table or nothing of the kind happened is told by the names of the calls.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use super::db::{Db, int, text};
 use super::ids::process_of;
@@ -64,14 +64,14 @@ type Row = (Ns, Ns, i64, u32, NameId);
 #[derive(Default)]
 struct Reading {
     rows: Vec<Row>,
-    threads: foldhash::HashMap<u64, u32>,
+    threads: HashMap<u64, u32>,
 }
 
 fn read_calls(db: &Db, hosts: &mut HashMap<u64, Host>, names: &mut Names) -> Result<()> {
-    let mut reading: foldhash::HashMap<u64, Reading> =
+    let mut reading: HashMap<u64, Reading> =
         hosts.keys().map(|&key| (key, Reading::default())).collect();
     // The id of each function's name, until its text is known.
-    let mut functions: foldhash::HashMap<i64, NameId> = foldhash::HashMap::default();
+    let mut functions: HashMap<i64, NameId> = HashMap::default();
     let all = db.whole("CUPTI_ACTIVITY_KIND_RUNTIME")?;
     db.each_ints(queries::HOST_CALLS, all, |row| {
         let (Some(start), Some(end), Some(thread)) = (row.time(0), row.time(1), row.int(3)) else {
@@ -121,7 +121,7 @@ fn columns(rows: &[Row]) -> Calls {
 /// Names of API functions in the order of their numbers, without the version at their end (`_v7000`).
 fn function_names(
     db: &Db,
-    functions: foldhash::HashMap<i64, NameId>,
+    functions: HashMap<i64, NameId>,
     names: &mut Names,
 ) -> Result<Vec<NameId>> {
     let mut ids: Vec<(NameId, i64)> = functions.into_iter().map(|(id, n)| (n, id)).collect();

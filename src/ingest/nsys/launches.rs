@@ -164,11 +164,7 @@ impl Filling<'_> {
 ///
 /// # Errors
 /// The report is damaged.
-pub fn read(
-    db: &Db,
-    tables: &mut std::collections::HashMap<u64, LaunchTable>,
-    parts: usize,
-) -> Result<u64> {
+pub fn read(db: &Db, tables: &mut HashMap<u64, LaunchTable>, parts: usize) -> Result<u64> {
     let mut processes: Vec<(u64, &Ids, Mutex<&mut [Launch]>)> = tables
         .iter_mut()
         .map(|(&process, table)| (process, &table.ids, Mutex::new(table.list.as_mut_slice())))

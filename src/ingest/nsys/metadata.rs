@@ -1,6 +1,8 @@
 //! What a report says about itself: versions, clock, host, GPUs, and the few facts taken from the captured environment.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::db::{Db, int, shown, text, time};
 use super::gather::is_time;

@@ -21,7 +21,7 @@ pub mod ranges;
 pub(crate) mod schema;
 pub mod stream_order;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,6 +41,7 @@ use crate::model::input::{Capture, Input};
 use crate::model::{Class, NameId, Names, NcclCall, Ops, RankSource, RankTrace, Texts, UserRanges};
 use crate::units;
 use crate::warning::Warning;
+use foldhash::{HashMap, HashMapExt, HashSet};
 
 /// What to look for while reading.
 #[derive(Debug)]

@@ -4,8 +4,9 @@
 //! `Reduction operation`, `Root`, `Peer rank`, `No. of ranks`, `Rank`, `CUDA device`. Advanced tracing has `commHash`,
 //! `seqNumber`, `operationId`. Ids of schemas and enumerations move between NCCL versions and are never assumed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use foldhash::HashMap;
 use serde_json::Value;
 
 use super::db::{Db, bytes, int, text};

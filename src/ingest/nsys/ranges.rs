@@ -1,6 +1,6 @@
 //! NVTX: the user's ranges and NCCL's calls, by process, in one scan.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
 use super::db::{Db, int, text, time};
 use super::ids::process_of;
@@ -337,13 +337,13 @@ struct Open {
 #[derive(Debug, Default)]
 pub struct CallIndex {
     /// Calls by thread in order of start.
-    threads: foldhash::HashMap<u64, Vec<Open>>,
+    threads: HashMap<u64, Vec<Open>>,
 }
 
 impl CallIndex {
     /// An index over calls that are sorted by start.
     pub fn new(calls: &[NcclCall]) -> CallIndex {
-        let mut threads: foldhash::HashMap<u64, Vec<Open>> = foldhash::HashMap::default();
+        let mut threads: HashMap<u64, Vec<Open>> = HashMap::default();
         for (i, call) in calls.iter().enumerate() {
             threads.entry(call.thread).or_default().push(Open {
                 start: call.start,
