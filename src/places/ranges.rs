@@ -102,14 +102,6 @@ pub(crate) fn of<'a>(rank: &Rank<'a>) -> Stood<'a> {
         true => HashSet::new(),
         false => trace.ranges.iter().filter(is_own).map(|range| range.kind).collect(),
     };
-    let mut launched: Vec<(Ns, usize, usize)> = Vec::new();
-    for (step, (window, _)) in rank.steps.iter().enumerate() {
-        let first = ops.start.partition_point(|&start| start < window.start);
-        let inside = (first..ops.len()).take_while(|&op| ops.start[op] < window.end);
-        let inside = inside.filter(|&op| ops.launch[op] != NO_LAUNCH);
-        launched.extend(inside.map(|op| (ops.launch[op], step, op)));
-    }
-    launched.sort_unstable();
     let holds = |range: &Range, step: usize| {
         let Some(own) = rank.steps[step].1 else { return false };
         let is_itself = range.span() == own;
@@ -122,11 +114,25 @@ pub(crate) fn of<'a>(rank: &Rank<'a>) -> Stood<'a> {
         recurring: HashSet::new(),
         one_step: rank.steps.len() < 2,
     };
+    let mut ranges = trace.ranges.iter().filter(|r| !own_kinds.contains(&r.kind)).peekable();
+    if ranges.peek().is_none() {
+        return found;
+    }
+    // Steps and operations in order of their launch: a pair of indices each, since there are as many as operations.
+    let mut launched: Vec<(u32, u32)> = Vec::with_capacity(ops.len());
+    for (step, (window, _)) in rank.steps.iter().enumerate() {
+        let first = ops.start.partition_point(|&start| start < window.start);
+        let inside = (first..ops.len()).take_while(|&op| ops.start[op] < window.end);
+        let inside = inside.filter(|&op| ops.launch[op] != NO_LAUNCH);
+        launched.extend(inside.map(|op| (step as u32, op as u32)));
+    }
+    launched.sort_unstable_by_key(|&(step, op)| (ops.launch[op as usize], step, op));
     let mut ids: HashMap<(Text, Text), u32> = HashMap::new();
     let mut first_step: HashMap<Text, usize> = HashMap::new();
     let mut stacks: HashMap<u32, Stack> = HashMap::new();
-    let mut ranges = trace.ranges.iter().filter(|r| !own_kinds.contains(&r.kind)).peekable();
-    for (at, step, op) in launched {
+    for (step, op) in launched {
+        let (step, op) = (step as usize, op as usize);
+        let at = ops.launch[op];
         while let Some(range) = ranges.next_if(|range| range.start <= at) {
             stacks.entry(range.tid()).or_default().push(range);
         }
