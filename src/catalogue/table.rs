@@ -115,6 +115,12 @@ catalogue! {
         "Look at which calls make them; prefetching saves migrations of unified memory.",
         [Trace] Measured, "Count, bytes and exposed time of these copies fall, and the step with them.",
         CopiesFree NO_COPIES;
+    Memsets "memsets" [Finding(Report)] ByCost,
+        "Memsets beside which nothing else runs take 0.5 % of the step or more.",
+        { "memset_ns" Ns, "memset_exposed_ns" Ns, "memset_count" Count, "memset_bytes" Bytes },
+        "Look for buffers that are zeroed and then written in full.",
+        [Trace] Measured, "Count, bytes and exposed time of memsets fall, and the step with them.",
+        CopiesFree NO_COPIES;
     Idle "idle" [Finding(Report)] ByCost,
         "GPUs are idle for 10 % of the step or more; where one rank is late because it idles, the others are.",
         { "idle_ns" Ns, "host_late_ns" Ns, "step_ns" Ns, "host_of_most_idle_rank" Text },

@@ -1,4 +1,4 @@
-//! Copies beside which nothing else runs, one finding for each kind.
+//! Copies and memsets beside which nothing else runs, one finding for each kind.
 
 use super::words::{ms, percent, period};
 use crate::catalogue::{Finding, Id};
@@ -20,7 +20,7 @@ struct Kind {
     names: [&'static str; 4],
 }
 
-const KINDS: [Kind; 4] = [
+const KINDS: [Kind; 5] = [
     Kind {
         id: Id::HtodCopies,
         words: "host-to-device copies",
@@ -50,6 +50,17 @@ const KINDS: [Kind; 4] = [
         ],
         names: ["other_copy_ns", "other_copy_exposed_ns", "other_copy_count", "other_copy_bytes"],
     },
+    Kind {
+        id: Id::Memsets,
+        words: "memsets",
+        metrics: [
+            Metric::MemsetNs,
+            Metric::MemsetExposedNs,
+            Metric::MemsetCount,
+            Metric::MemsetBytes,
+        ],
+        names: ["memset_ns", "memset_exposed_ns", "memset_count", "memset_bytes"],
+    },
 ];
 
 /// Every kind of copy that costs part of the step.
@@ -68,10 +79,11 @@ fn of_kind(report: &Report, kind: &Kind) -> Option<Finding> {
     }
     let period = period(report);
     let title = format!(
-        "{} {} {} move {} in {}, {} of it exposed ({} {}).",
+        "{} {} {} {} {} in {}, {} of it exposed ({} {}).",
         units::count(count.round().max(0.0) as u64),
         kind.words,
         period.each,
+        if kind.id == Id::Memsets { "fill" } else { "move" },
         units::bytes(bytes.round().max(0.0) as u64),
         ms(time),
         ms(exposed),
@@ -105,6 +117,9 @@ fn advice(report: &Report, id: Id) -> &'static str {
         }
         Id::DtodCopies => {
             "Look for .contiguous(), torch.cat, clones and changes of layout between kernels; in-place operations and views save them."
+        }
+        Id::Memsets => {
+            "Look for buffers that are zeroed and then written in full: torch.empty in place of torch.zeros, zero_grad(set_to_none=True) in place of filling gradients with zeros."
         }
         _ => {
             "Look at which calls make them: unified memory moves pages on demand, which prefetching (cudaMemPrefetchAsync) avoids."

@@ -156,6 +156,7 @@ fn cases() -> Vec<(Id, [Report; 3])> {
         share(Id::DtohCopies, &[Metric::DtohNs, Metric::DtohExposedNs], 500_000),
         share(Id::DtodCopies, &[Metric::DtodNs, Metric::DtodExposedNs], 500_000),
         share(Id::OtherCopies, &[Metric::OtherCopyNs, Metric::OtherCopyExposedNs], 500_000),
+        share(Id::Memsets, &[Metric::MemsetNs, Metric::MemsetExposedNs], 500_000),
         // Beside as much and more of communication a tenth of the step; as the largest part a hundredth.
         of(
             Id::Idle,
