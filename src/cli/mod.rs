@@ -10,6 +10,8 @@ pub mod progress;
 pub mod report;
 pub mod trace;
 
+use std::sync::OnceLock;
+
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{Error, Result};
@@ -24,9 +26,18 @@ const EXIT_STATUS: &str = "Exit status:
 A signal ends it as it ends any program (130 SIGINT, 143 SIGTERM, 134 where memory runs out); files appear whole or not at all.
 A reader that closes the pipe (| head) is no error: the rest is not written, and the status says how the work ended";
 
+/// `0.1.0 (1a2b3c4d5e6f)`: a release says from which commit it is.
+fn version() -> &'static str {
+    static VERSION: OnceLock<String> = OnceLock::new();
+    VERSION.get_or_init(|| match option_env!("NSYSNCCL_COMMIT") {
+        Some(commit) => format!("{} ({commit})", env!("CARGO_PKG_VERSION")),
+        None => env!("CARGO_PKG_VERSION").to_owned(),
+    })
+}
+
 /// How much of a training step is communication, whether it hides behind compute, and whether a change helped.
 #[derive(Debug, Parser)]
-#[command(name = "nsysnccl", version, about, after_help = EXIT_STATUS, max_term_width = 120)]
+#[command(name = "nsysnccl", version = version(), about, after_help = EXIT_STATUS, max_term_width = 120)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
