@@ -18,7 +18,7 @@ const HIDDEN_VALUE: &str = "(not shown: it may hold credentials)";
 const SECRET: &str =
     "secret|passw|passphrase|pwd|credential|psk|private.?key|api.?key|access.?key|signature|bearer";
 /// Names of secrets that are names of other things too (tokens of a text, keys of attention, passes over data): only a
-/// value that is no number and not short is hidden.
+/// value that is not a number and not short is hidden.
 const PERHAPS_SECRET: &str = "token|key|auth|cred|pass|sig|sas|session|license|cookie|salt";
 /// A value behind a name of [`PERHAPS_SECRET`] with fewer characters than this is shown.
 const SHORTEST_SECRET: usize = 6;
@@ -196,7 +196,7 @@ const SWITCHES: &[&str] = &[
 const PLAIN: &str = "_-.,:;/^=+%*~";
 /// Letters and digits in a row, of all three kinds, from which on they may be a random token.
 const RANDOM: usize = 20;
-/// Digits of 2^64: longer numbers are no setting.
+/// Digits of 2^64: longer numbers are not settings.
 const LONGEST_NUMBER: usize = 20;
 
 /// A variable of a captured environment as it may be shown: its value, or that there is one; `None` if not even its name

@@ -111,7 +111,7 @@ mod tests {
     fn two_modes_of_time_are_two_kinds() {
         let found = mixed(&[100, 20, 101, 20, 100, 21], &[true; 6]).expect("mixed");
         assert_eq!((found.cycle, found.by), (Some(2), By::Time));
-        // One long step is an outlier, not a kind; a wide spread is no gap.
+        // One long step is an outlier, not a kind; a wide spread is not a gap.
         assert_eq!(mixed(&[100, 100, 100, 200, 100, 100], &[true; 6]), None);
         assert_eq!(mixed(&[100, 110, 120, 130, 140, 150], &[true; 6]), None);
         assert_eq!(mixed(&[], &[]), None);

@@ -294,7 +294,7 @@ catalogue! {
         {},
         "Give the reports of one run only.";
     NoExport "no-export" [Finding(Doctor)] Fixed(High),
-        "Among the files is no export of nsys with GPU work.",
+        "None of the files is an export of nsys with GPU work.",
         {},
         "Capture one and export it as SQLite.";
     NoGpuWork "no-gpu-work" [Finding(Doctor)] Fixed(High),

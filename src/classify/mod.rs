@@ -538,11 +538,11 @@ impl Classifier {
     /// The built-in rules and, where given, `comm_regex`: a kernel whose short or demangled name it matches is communication too.
     ///
     /// # Errors
-    /// If `comm_regex` is no regular expression.
+    /// If `comm_regex` is not a regular expression.
     pub fn new(comm_regex: Option<&str>) -> Result<Self> {
         let user = comm_regex.map(Regex::new).transpose().map_err(|e| {
             Error::usage(format!(
-                "--comm-regex is no regular expression: {}",
+                "--comm-regex is not a regular expression: {}",
                 crate::text::regex_fault(&e)
             ))
             .with_hint("e.g. --comm-regex '^allreduce_fusion'")

@@ -60,7 +60,7 @@ fn time(text: &str) -> std::result::Result<i64, String> {
 }
 
 fn operation(text: &str) -> std::result::Result<CommOp, String> {
-    CommOp::parse(text).ok_or_else(|| format!("'{text}' is no operation of NCCL"))
+    CommOp::parse(text).ok_or_else(|| format!("'{text}' is not an operation of NCCL"))
 }
 
 /// Runs `inspect`.

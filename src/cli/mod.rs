@@ -24,7 +24,7 @@ const EXIT_STATUS: &str = "Exit status:
   4  done, but some inputs were unusable (--keep-going)
   5  a --gate was inconclusive
 A signal ends it as it ends any program (130 SIGINT, 143 SIGTERM, 134 where memory runs out); files appear whole or not at all.
-A reader that closes the pipe (| head) is no error: the rest is not written, and the status says how the work ended";
+A reader that closes the pipe (| head) is not an error: the rest is not written, and the status says how the work ended";
 
 /// `0.1.0 (1a2b3c4d5e6f)`: a release says from which commit it is.
 fn version() -> &'static str {

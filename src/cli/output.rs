@@ -184,7 +184,7 @@ fn place(path: &Path) -> PathBuf {
     folder.join(path.file_name().unwrap_or_default())
 }
 
-/// Writes a line to standard error. That it cannot be written is no reason to fail: there is nobody to tell.
+/// Writes a line to standard error. That it cannot be written is not a reason to fail: there is nobody to tell.
 pub fn note(line: &str) {
     let _ = writeln!(anstream::stderr(), "{}", printable(&redact::text(line)));
 }

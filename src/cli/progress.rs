@@ -13,7 +13,7 @@ const SILENT_FOR: Duration = Duration::from_millis(500);
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar over `total` pieces of work; hidden if `quiet` or if standard error is no terminal.
+    /// A bar over `total` pieces of work; hidden if `quiet` or if standard error is not a terminal.
     pub fn new(total: u64, what: &'static str, quiet: bool) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         if !quiet && std::io::stderr().is_terminal() {

@@ -160,7 +160,7 @@ impl RankClock {
     }
 }
 
-/// Ends of ranks of one machine that are further apart are no matter of clocks, ns.
+/// Ends of ranks of one machine that are further apart are not a matter of clocks, ns.
 pub(crate) const SAME_CLOCK_NS: Ns = 50_000;
 /// Fewer collectives than this support no drift.
 const DRIFT_NEEDS: usize = 24;
@@ -664,7 +664,7 @@ mod tests {
         assert!(constant.is_some_and(|ns| ns > 600_000.0), "{constant:?}");
     }
 
-    // Noise of 3 us without a trend is no drift, nor are fewer than 24 collectives a base for one.
+    // Noise of 3 us without a trend is not a drift, nor are fewer than 24 collectives a base for one.
     #[test]
     fn noise_is_no_drift() {
         let noise = |r: usize, t: i64| ((t / 1_000_000 + r as i64 * 7) * 7_919 % 6_007) - 3_000;

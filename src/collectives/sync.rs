@@ -22,7 +22,7 @@ const TOGETHER_NS: i64 = 50_000;
 const RANGES_NS: [i64; 3] = [2_000_000, 200_000_000, i64::MAX];
 /// This share of the operations that both ranks captured must agree.
 const AGREE: f64 = 0.6;
-/// Fewer votes are no evidence, where there could be more.
+/// Fewer votes are not evidence, where there could be more.
 const FEWEST: usize = 3;
 /// Operations of one rank that vote: three runs of this length.
 const RUN: usize = 20;

@@ -39,7 +39,7 @@ pub(crate) fn run(name: &str) -> Report {
                 .push((fields[2].to_owned(), values));
         }
     }
-    assert!(!ranks.is_empty(), "{name} is no fixture");
+    assert!(!ranks.is_empty(), "{name} is not a fixture");
     report(name, &ranks.into_values().collect::<Vec<_>>())
 }
 

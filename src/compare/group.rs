@@ -149,7 +149,7 @@ fn folder(path: &Path) -> &Path {
 /// Adds a capture to the variant of that name, which may be new.
 ///
 /// # Errors
-/// One of its reports is in the variant already: the same file is no repeat.
+/// One of its reports is in the variant already: the same file is not a repeat.
 pub(crate) fn add_capture(groups: &mut Vec<Group>, name: &str, files: Files) -> Result<()> {
     let at = groups.iter().position(|group| group.name == name).unwrap_or_else(|| {
         groups.push(Group { name: name.to_owned(), ..Group::default() });
@@ -186,7 +186,7 @@ fn named(input: &str) -> Result<Option<(&str, &str)>> {
     }
 }
 
-/// The files that a pattern matches, sorted; what exists or is no pattern stands for itself.
+/// The files that a pattern matches, sorted; what exists or is not a pattern stands for itself.
 ///
 /// # Errors
 /// A pattern that is malformed or matches nothing.
@@ -197,7 +197,7 @@ pub(crate) fn expand(path: &Path) -> Result<Vec<PathBuf>> {
         return Ok(vec![path.to_owned()]);
     };
     let matches = glob::glob(pattern).map_err(|e| {
-        Error::usage(format!("'{pattern}' is no pattern for file names: {}", e.msg))
+        Error::usage(format!("'{pattern}' is not a pattern for file names: {}", e.msg))
     })?;
     let found: BTreeSet<PathBuf> = matches.filter_map(std::result::Result::ok).collect();
     match found.is_empty() {
@@ -518,7 +518,7 @@ mod tests {
             ("a=@none_*.sqlite", 3, "matches no file"),
             ("=@x.sqlite", 2, "lacks a name"),
             ("a=", 2, "lacks files"),
-            ("@[x.sqlite", 2, "no pattern for file names"),
+            ("@[x.sqlite", 2, "not a pattern for file names"),
         ] {
             let error = grouped(&dir, &[input]).expect_err(input);
             assert_eq!(error.exit_code(), exit, "{input}: {error}");

@@ -178,7 +178,7 @@ impl Comparison {
         fastest.or_else(|| of(Verdict::Slower).min_by(|a, b| speedup(a).total_cmp(&speedup(b))))
     }
 
-    /// True if a step of the variant is known not to do the work of a step of the baseline, so that a shorter one is no gain by itself:
+    /// True if a step of the variant is known not to do the work of a step of the baseline, so that a shorter one is not a gain by itself:
     /// with another number of ranks, or with its kernels run another number of times.
     pub fn other_work(&self, variant: &Variant) -> bool {
         self.comparability.iter().any(|remark| {

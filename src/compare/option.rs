@@ -40,7 +40,7 @@ const SPELLINGS: &str = "static_graph, gradient_as_bucket_view (or view), bf16, 
 /// It is none that this tool knows.
 pub(crate) fn told(text: &str, source: &str) -> Result<ChangedOption> {
     let option = TrainingOption::parse(text).ok_or_else(|| {
-        Error::usage(format!("'{text}' is no option that is known here"))
+        Error::usage(format!("'{text}' is not an option that is known here"))
             .with_hint(format!("use one of: {SPELLINGS}"))
     })?;
     Ok(ChangedOption { option, source: source.to_owned() })

@@ -422,7 +422,7 @@ fn accumulation_is_fewer_collectives_for_the_same_work() {
     );
     assert_eq!(c.expectations[0].observed, "1 a step, one to 1,300 compute kernels");
     assert_eq!(c.expectations[0].observed_without, "1 a step, one to 700 compute kernels");
-    // A step of two passes is no slower program, and says so; the other one differs in nothing.
+    // A step of two passes is not a slower program, and says so; the other one differs in nothing.
     let others = c.comparability.iter().filter(|r| r.aspect != "same_files");
     let remarks: Vec<_> =
         others.map(|r| (r.variant.as_str(), r.aspect, r.message.as_str())).collect();

@@ -22,7 +22,7 @@ const ONLY_IDLE: f64 = 0.8;
 const SAME_MIXTURE: f64 = 0.02;
 /// Fewer steps than these make a rough interval.
 pub(crate) const ROUGH_STEPS: usize = 6;
-/// Outlier steps of one variant that are tried one by one; more than these are no single culprit.
+/// Outlier steps of one variant that are tried one by one; more than these are not a single culprit.
 const OUTLIERS_TRIED: usize = 8;
 /// In a sample of more steps than these no single one decides.
 const STEPS_TRIED: usize = 200;

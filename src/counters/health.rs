@@ -107,7 +107,7 @@ mod tests {
             max_clock_mhz: None,
             series: vec![
                 series(Quantity::NvlinkErrors, &[7.0, 7.0, 9.0]),
-                // Power cap in two of four samples, with heat in one; idle is no reason.
+                // Power cap in two of four samples, with heat in one; idle is not a reason.
                 series(Quantity::ThrottleReasons, &[4.0, 36.0, 1.0, 0.0]),
             ],
         };

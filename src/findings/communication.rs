@@ -59,7 +59,7 @@ pub(super) fn share(report: &Report, largest: Option<Metric>) -> Option<Finding>
     }
     let overlap = values.median(Metric::OverlapFraction).unwrap_or(0.0);
     let count = values.median(Metric::CommCount).unwrap_or(0.0);
-    // Waiting for a late rank is no matter of the link: it has its own finding, and only the rest counts here.
+    // Waiting for a late rank is not a matter of the link: it has its own finding, and only the rest counts here.
     let waiting = straggler::waiting(report).map(|ns| ns.min(exposed));
     let moving = moving_fraction(report)?;
     let one_at_the_end = overlap < 0.05 && count <= 2.0;

@@ -19,7 +19,7 @@ const BLAME: f64 = 0.6;
 const MIN_COST: f64 = 0.01;
 /// Without one rank to blame, waiting is worth a word from this share of the step on.
 const MIN_JITTER: f64 = 0.05;
-/// Fewer collectives of known order are no habit.
+/// Fewer collectives of known order are not a habit.
 const FEWEST_ORDERED: u64 = 3;
 /// Where a rank is not late in the median step: fewer late steps are an accident.
 const FEWEST_LATE: usize = 2;
@@ -404,7 +404,7 @@ pub(super) fn imbalance(report: &Report) -> Option<Finding> {
     let least = compute.iter().min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
     let mean = stats::mean(&compute.iter().map(|c| c.0).collect::<Vec<_>>())?;
     let gap = most.0 - mean;
-    // Kernels that run beside communication share the GPU with it and take longer: that is no more work.
+    // Kernels that run beside communication share the GPU with it and take longer: that is not more work.
     let shared = |rank: &RankReport| {
         Some(rank.summary.median(Metric::OverlapNs)? / rank.summary.median(Metric::ComputeNs)?)
     };

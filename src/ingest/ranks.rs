@@ -22,7 +22,7 @@ const NAMED: usize = 8;
 /// Numbers all traces and puts them in order of rank.
 ///
 /// # Errors
-/// Two traces claim one rank, or `rank_regex` is no pattern with a group `rank`.
+/// Two traces claim one rank, or `rank_regex` is not a pattern with a group `rank`.
 pub(crate) fn assign(
     candidates: Vec<Candidate>,
     rank_regex: Option<&str>,
@@ -95,7 +95,7 @@ pub(crate) fn assign(
 fn file_pattern(text: &str) -> Result<Regex> {
     let pattern = Regex::new(text).map_err(|e| {
         Error::usage(format!(
-            "--rank-regex is no regular expression: {}",
+            "--rank-regex is not a regular expression: {}",
             crate::text::regex_fault(&e)
         ))
     })?;

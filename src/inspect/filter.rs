@@ -56,7 +56,7 @@ impl Filter {
 /// The text is none of these.
 pub fn parse_time(text: &str) -> Result<i64> {
     let wrong = || {
-        Error::usage(format!("'{text}' is no time")).with_hint(
+        Error::usage(format!("'{text}' is not a time")).with_hint(
             "write 2026-11-30T01:45:54Z, or Unix seconds, or the microseconds of dump_timestamp_us",
         )
     };

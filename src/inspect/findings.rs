@@ -57,7 +57,7 @@ pub(super) fn log_warnings(logs: &[(LogFile, Tally)]) -> Vec<Warning> {
     if let Some(list) = files(&|log| log.bad_lines > 0 && log.records > 0, &show_bad) {
         warnings.push(Warning::new(
             Id::BadLines,
-            format!("Lines that are no record were left out: {list}."),
+            format!("Lines that are not records were left out: {list}."),
         ));
     }
     if let Some(list) = files(&|log| log.torn.is_some(), &|log| {

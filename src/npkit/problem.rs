@@ -18,7 +18,7 @@ const CLOCK_DOUBT: f64 = 0.01;
 /// What reading the files found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Files whose size is no multiple of a record, with the bytes left over: GPU files and CPU files.
+    /// Files whose size is not a multiple of a record, with the bytes left over: GPU files and CPU files.
     odd: [Vec<String>; 2],
     /// Buffers into which nothing more went.
     pub full: usize,

@@ -56,7 +56,7 @@ const OPERATIONS: &[Line] = &[
         "operation",
         Kind::Text,
         "",
-        "AllReduce, ...; null for what is no collective, send or receive",
+        "AllReduce, ...; null for what is not a collective, send or receive",
     ),
     ("communicator", Kind::Text, "", "id of the communicator; null where nothing says it"),
     ("message_bytes", Kind::Unsigned, "bytes", "payload as logged; null where nothing says it"),

@@ -128,7 +128,7 @@ impl Facts<'_> {
             cards.iter().filter(|(_, direct)| !**direct).map(|(name, _)| name.clone()).collect();
         let culprits =
             settings.found(&["NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ", "NCCL_IB_GDR_LEVEL"]);
-        // By default NCCL uses it up to PXB, so across a host bridge its absence is no fault.
+        // By default NCCL uses it up to PXB, so across a host bridge its absence is not a fault.
         let too_far = !paths.is_empty() && paths.iter().all(|path| !path.is_peer());
         let advice = match culprits.first() {
             Some(setting) => format!("Remove {} ({}).", setting.text(), setting.found_in),
@@ -389,7 +389,7 @@ impl Settings<'_> {
     }
 
     fn find(&self, name: &'static str) -> Option<Setting> {
-        // A switch that is off is no cause, nor is a name that all ranks share.
+        // A switch that is off is not a cause, nor is a name that all ranks share.
         let is_switch = name.ends_with("_DISABLE");
         let matters = |value: &&String| !(is_switch && value.trim() == "0");
         let logged: BTreeSet<String> = self

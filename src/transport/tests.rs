@@ -82,7 +82,7 @@ fn shared_memory_between_linked_gpus() {
         finding.advice.as_deref(),
         Some("Unset NCCL_P2P_DISABLE (it is set to 1 in the captured environment).")
     );
-    // Without a known cause the advice is to look for it; a switch that is off is no cause.
+    // Without a known cause the advice is to look for it; a switch that is off is not a cause.
     let finding = one(facts.findings(&environment("NCCL_P2P_DISABLE", "0")));
     assert!(
         finding.title.ends_with("linked by NV18.")
@@ -123,7 +123,7 @@ fn peer_to_peer_needs_no_finding_and_neither_does_the_unknown() {
     let log = [two_ranks("SHM/direct/direct", &["              + NVL[370.8] - NVS/0-0"])];
     let finding = one(Facts::new(&log, None).findings(&[]));
     assert!(finding.title.contains("NCCL's own topology shows NVLink"), "{}", finding.title);
-    // A matrix that leaves NVLink out is no evidence.
+    // A matrix that leaves NVLink out is not evidence.
     let hidden = Topology { hides_nvlink: true, ..matrix(&["X PIX", "PIX X"]) };
     let log = [two_ranks("SHM/direct/direct", &[])];
     let facts = Facts::new(&log, Some(&hidden));

@@ -863,7 +863,7 @@ fn exports_of_one_run_in_several_folders_belong_together() {
     let view = examine(folder.path());
     assert_eq!(view.runs.len(), 1, "{:#?}", view.runs);
     assert_eq!(view.runs[0].ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>(), [0, 1]);
-    // Copies are no further ranks.
+    // Copies are not further ranks.
     std::fs::create_dir_all(folder.path().join("copies")).expect("a folder");
     for rank in 0..2 {
         capture.report(rank).save(&folder.path().join("copies"), &format!("copy_{rank}.sqlite"));

@@ -124,7 +124,7 @@ fn every_entry_says_when_and_what_to_try_in_sentences() {
     }
 }
 
-/// Facts about the capture are no explanation of it; everything else that is a finding is a rule.
+/// Facts about the capture do not explain it; everything else that is a finding is a rule.
 #[test]
 fn every_finding_but_of_doctor_is_a_rule() {
     for &id in Id::ALL.iter().filter(|id| **id != Id::CapturedApart) {

@@ -245,7 +245,12 @@ fn used(browser: &str, body: &str) -> Seen {
                 }}
                 return [0, 0, 'nothing'];
             }};
-            document.title = (() => {{ {body} }})();
+            // A canvas has 300 pixels until it is drawn for the first time.
+            const begin = (left) => {{
+                if (canvas.width === 300 && left > 0) return setTimeout(() => begin(left - 1), 50);
+                document.title = (() => {{ {body} }})();
+            }};
+            begin(40);
         }}, 500);</script></body>"
     );
     open(browser, &hostile_run().replace("</body>", &script), 1280)

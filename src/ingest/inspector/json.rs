@@ -38,7 +38,7 @@ pub(super) enum Number {
     Signed(i64),
     /// Any other number.
     Real(f64),
-    /// `"nan"`, `null`, or text that is no number.
+    /// `"nan"`, `null`, or text that is not a number.
     None,
 }
 
@@ -223,7 +223,7 @@ pub(super) struct Object<'a> {
     pub coll: Option<Text<'a>>,
 }
 
-/// Why a text is no record.
+/// Why a text is not a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     /// True if it could be the beginning of one.

@@ -606,7 +606,7 @@ mod tests {
         for (size, time, expected) in cases {
             let (log, notes) = read(coll("AllReduce", 0, size, time).as_bytes());
             if size == "\"nan\"" {
-                // 1e999 is no number of JSON's reader: the line is bad, not wrong.
+                // 1e999 is not a number of JSON's reader: the line is bad, not wrong.
                 assert_eq!((log.bad_lines, notes.len()), (1, 0));
             } else {
                 assert!(notes[1].contains(expected), "{size} {time}: {}", notes[1]);

@@ -356,7 +356,7 @@ fn setting(message: &str) -> Option<Message<'_>> {
 fn net_devices(text: &str) -> Option<Message<'_>> {
     let (plugin, list) = text.split_once(" : Using ")?;
     let list = list.split_once(';').map_or(list, |(list, _)| list);
-    // `[RO]` (relaxed ordering) is no device: its bracket holds no number.
+    // `[RO]` (relaxed ordering) is not a device: its bracket holds no number.
     let device = |part: &'_ str| -> Option<(u32, usize)> {
         let (index, name) = part.split_once(']')?;
         Some((index.parse().ok()?, part.len() - name.len()))

@@ -675,7 +675,7 @@ fn sql_error(path: &Path, error: &rusqlite::Error) -> Error {
     }
 }
 
-/// Column `at` as an integer; `None` for NULL and for what is no integer.
+/// Column `at` as an integer; `None` for NULL and for what is not an integer.
 pub(crate) fn int(row: &Row<'_>, at: usize) -> Option<i64> {
     row.get_ref(at).ok().and_then(integer)
 }

@@ -13,7 +13,7 @@ use crate::model::Ns;
 pub const FUNCTION: &str = "gather_integers";
 /// Numbers of rows that are gathered at once: few enough that they stay in the processor's cache.
 pub const BATCH: i64 = 4096;
-/// Stands for NULL and for what is no integer. No column that is read has this value.
+/// Stands for NULL and for what is not an integer. No column that is read has this value.
 const NOTHING: i64 = i64::MIN;
 
 /// One row.
@@ -21,7 +21,7 @@ const NOTHING: i64 = i64::MIN;
 pub struct Ints<'a>(&'a [i64]);
 
 impl Ints<'_> {
-    /// Column `at`; `None` for NULL and for what is no integer.
+    /// Column `at`; `None` for NULL and for what is not an integer.
     pub fn int(self, at: usize) -> Option<i64> {
         self.0.get(at).copied().filter(|&value| value != NOTHING)
     }
@@ -52,7 +52,7 @@ impl Gathered {
     }
 }
 
-/// A value as an integer; `None` for NULL and for what is no integer.
+/// A value as an integer; `None` for NULL and for what is not an integer.
 pub fn integer(value: ValueRef<'_>) -> Option<i64> {
     match value {
         ValueRef::Integer(value) => Some(value),

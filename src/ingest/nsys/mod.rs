@@ -238,7 +238,7 @@ impl Ranges {
         self.found.processes.get(&process).map_or(&[], |ranges| &ranges.nccl)
     }
 
-    /// Ranges of processes that are no ranks.
+    /// Ranges of processes that are not ranks.
     fn elsewhere(&mut self, ranked: &[DeviceKey]) -> Vec<Elsewhere> {
         let mut others: Vec<(u64, Arc<UserRanges>)> = std::mem::take(&mut self.user)
             .into_iter()

@@ -246,7 +246,7 @@ fn waits_go_to_the_rank_that_was_late() {
     assert_eq!(fact(straggler(&report), "rank"), 0);
 }
 
-// Two microseconds of lateness are no finding, whoever is last.
+// Two microseconds of lateness are not a finding, whoever is last.
 #[test]
 fn nothing_to_tell_about_even_ranks() {
     let report = run(4, |rank, _, t| t + i64::from(rank.rank) * 2 * US);

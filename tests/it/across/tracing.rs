@@ -131,7 +131,7 @@ fn numbers_match_across_gaps() {
     assert_eq!(codes(&report), ["collectives-unmatched"]);
 }
 
-// A range of the GPU's time line lies where a copy is launched: the copy is no communication. A call would make it one.
+// A range of the GPU's time line lies where a copy is launched: the copy is not communication. A call would make it one.
 #[test]
 fn ranges_of_the_gpu_launch_nothing() {
     let mut cluster = traced(|i| format!(r#""operationId":{}"#, 70 + i));

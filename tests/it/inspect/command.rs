@@ -140,8 +140,8 @@ fn what_cannot_be_used_ends_with_its_status_and_nothing_on_standard_output() {
         (&[&empty.path().display().to_string()], 3, "holds no .log"),
         (&[&other], 3, "no Inspector record in 1 file: line 1"),
         (&[&path, "--comm", "0xff"], 2, "the filters leave none of 60 records"),
-        (&[&path, "--op", "Gossip"], 2, "no operation of NCCL"),
-        (&[&path, "--since", "yesterday"], 2, "is no time"),
+        (&[&path, "--op", "Gossip"], 2, "not an operation of NCCL"),
+        (&[&path, "--since", "yesterday"], 2, "is not a time"),
         (
             &[&path, "--since", "2026-01-02", "--until", "2026-01-01"],
             2,

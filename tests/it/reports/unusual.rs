@@ -237,7 +237,7 @@ fn kernels_without_a_name_are_work_of_unknown_class() {
     assert_eq!(step.values.f64(nsysnccl::internals::model::Metric::CommFraction), None);
     let message = warning(&report, "unnamed-kernels");
     assert!(message.starts_with("2 kernels have no name"), "{message}");
-    // It is no graph, and nothing is said of graphs.
+    // It is not a graph, and nothing is said of graphs.
     assert_eq!(warning(&report, "graph-level-trace"), "");
 }
 
