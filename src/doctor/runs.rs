@@ -13,6 +13,7 @@ use crate::ingest::nsys::{self, Candidate, NsysReport, RankClues};
 use crate::ingest::one_run::{self, CapturedAt};
 use crate::ingest::{communicators, ranks};
 use crate::model::RankTrace;
+use crate::model::Union;
 use crate::model::record::logged_id;
 use crate::run::{self, files};
 use crate::steps::{self, StepChoice, StepRule, decide};
@@ -79,33 +80,33 @@ fn member(path: PathBuf, mut contents: Contents) -> Member {
 /// communicators, whatever their names; but a process is in a run once, so copies of a run are none of its ranks.
 fn grouped(mut members: Vec<Member>) -> Vec<Vec<Member>> {
     members.sort_by(|a, b| a.path.cmp(&b.path));
-    // Each member points to one of its group that comes before it.
-    let mut group: Vec<usize> = (0..members.len()).collect();
+    let mut group = Union::new(members.len());
     let mut by_name: BTreeMap<(PathBuf, String), usize> = BTreeMap::new();
     for (at, member) in members.iter().enumerate() {
         let first = *by_name.entry(group::run_of(&member.path)).or_insert(at);
-        join(&mut group, first, at);
+        group.join(first, at);
     }
     let mut by_comm: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     for at in 0..members.len() {
         for comm in &members[at].comms {
             let sharing = by_comm.entry(*comm).or_default();
             for &other in sharing.iter() {
-                let apart = root(&group, other) != root(&group, at);
+                let apart = group.root(other) != group.root(at);
                 if apart
                     && at_once(members[other].captured, members[at].captured)
-                    && !share_process(&members, &group, other, at)
+                    && !share_process(&members, &mut group, other, at)
                 {
-                    join(&mut group, other, at);
+                    group.join(other, at);
                 }
             }
             // One of each group is enough.
-            if sharing.iter().all(|&other| root(&group, other) != root(&group, at)) {
+            let own = group.root(at);
+            if sharing.iter().all(|&other| group.root(other) != own) {
                 sharing.push(at);
             }
         }
     }
-    let roots: Vec<usize> = (0..members.len()).map(|at| root(&group, at)).collect();
+    let roots: Vec<usize> = (0..members.len()).map(|at| group.root(at)).collect();
     let mut groups: BTreeMap<usize, Vec<Member>> = BTreeMap::new();
     for (member, root) in members.into_iter().zip(roots) {
         groups.entry(root).or_default().push(member);
@@ -114,27 +115,18 @@ fn grouped(mut members: Vec<Member>) -> Vec<Vec<Member>> {
 }
 
 /// True if a process is in the groups of both.
-fn share_process(members: &[Member], group: &[usize], a: usize, b: usize) -> bool {
-    let of = |at: usize| -> BTreeSet<(Option<&str>, u32, u32)> {
-        let own = (0..members.len()).filter(|&other| root(group, other) == root(group, at));
+fn share_process(members: &[Member], group: &mut Union, a: usize, b: usize) -> bool {
+    let mut of = |at: usize| -> BTreeSet<(Option<&str>, u32, u32)> {
+        let root = group.root(at);
+        let own: Vec<usize> =
+            (0..members.len()).filter(|&other| group.root(other) == root).collect();
         let traces = own
+            .into_iter()
             .flat_map(|other| &members[other].contents.report.candidates)
             .map(|candidate| &candidate.trace);
         traces.map(|trace| (trace.hostname.as_deref(), trace.pid, trace.device)).collect()
     };
     !of(a).is_disjoint(&of(b))
-}
-
-fn root(group: &[usize], mut at: usize) -> usize {
-    while group[at] != at {
-        at = group[at];
-    }
-    at
-}
-
-fn join(group: &mut [usize], a: usize, b: usize) {
-    let (a, b) = (root(group, a), root(group, b));
-    group[a.max(b)] = a.min(b);
 }
 
 fn at_once(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::view::{Against, AgainstRow, Communicator, Inspection, Op, Side, Verdict};
+use super::view::{Against, AgainstRow, Communicator, Inspection, Named, Op, Side, Verdict};
 use crate::units;
 
 /// Records on each side below which no verdict is given.
@@ -44,7 +44,7 @@ struct Kind {
     nnodes: Option<u32>,
     class: String,
     members: Vec<u32>,
-    op: String,
+    op: Named,
     bytes: Option<u64>,
     bytes_range: Option<[u64; 2]>,
 }
@@ -121,7 +121,7 @@ fn by_kind(view: &Inspection) -> Kinds<'_> {
                 nnodes: comm.nnodes,
                 class: comm.class.clone(),
                 members: members.clone(),
-                op: op.op.clone(),
+                op: op.op,
                 bytes: op.bytes,
                 bytes_range: op.bytes_range,
             };
@@ -142,7 +142,7 @@ fn row(kind: &Kind, mine: &[Part<'_>], theirs: &[Part<'_>]) -> AgainstRow {
         class: kind.class.clone(),
         comm_ids: ids(mine),
         against_comm_ids: ids(theirs),
-        op: kind.op.clone(),
+        op: kind.op,
         bytes: kind.bytes,
         bytes_range: kind.bytes_range,
         basis: if transfer { "transfer" } else { "own" }.to_owned(),

@@ -9,7 +9,7 @@ use super::repeats::{self, Repeats};
 use super::stopped::{self, ByOp, Reached};
 use super::tally::{Group, Seen, Series, Size, Sizes, Tally};
 use super::view::{
-    Algorithm, Band, Box5, CommRank, Communicator, Inspection, Op, OpRank, Process, SCHEMA,
+    Algorithm, Band, Box5, CommRank, Communicator, Inspection, Named, Op, OpRank, Process, SCHEMA,
     Timeline,
 };
 use super::waits::{self, AllWaits, WaitTally, tail};
@@ -308,7 +308,7 @@ impl Comm<'_> {
         ops.sort_by(|(a, _), (b, _)| {
             b.total_time_us
                 .total_cmp(&a.total_time_us)
-                .then_with(|| (&a.op, a.bytes).cmp(&(&b.op, b.bytes)))
+                .then_with(|| (a.op.label(), a.bytes).cmp(&(b.op.label(), b.bytes)))
         });
         let (ops, bandwidths): (Vec<_>, Vec<_>) = ops.into_iter().unzip();
         let hosts: BTreeSet<&str> = self.members.values().map(|m| m.process.0).collect();
@@ -387,7 +387,7 @@ fn finish_op(
         })
     };
     Op {
-        op: op.map_or("Invalid", CommOp::label).to_owned(),
+        op: Named(op),
         bytes,
         bytes_range,
         count: group.count,

@@ -128,7 +128,7 @@ impl Inspected {
         list.truncate(most);
         let exact = list.iter().enumerate().filter(|(_, series)| series.op.bytes_range.is_none());
         let places: BTreeMap<(&str, &str, Option<u64>), usize> = exact
-            .map(|(at, s)| ((s.comm.comm_id.as_str(), s.op.op.as_str(), s.op.bytes), at))
+            .map(|(at, s)| ((s.comm.comm_id.as_str(), s.op.op.label(), s.op.bytes), at))
             .collect();
         for operation in self.seen.iter() {
             let Some((op, bytes)) = operation.key.op.zip(operation.bytes) else { continue };

@@ -294,7 +294,7 @@ fn slow_communicators(view: &Inspection) -> Vec<Finding> {
             let speed = op.transfer_busbw_gbs.filter(|_| op.compared >= ENOUGH).map(|b| b.median);
             if let (Some(speed), Some(bytes)) = (speed, op.bytes) {
                 peers
-                    .entry((&comm.class, comm.n_ranks, &op.op, bytes))
+                    .entry((&comm.class, comm.n_ranks, op.op.label(), bytes))
                     .or_default()
                     .push((comm, op, speed));
             }

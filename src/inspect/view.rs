@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::settings::Settings;
 use crate::catalogue::Finding;
+use crate::model::CommOp;
 use crate::model::record::{LogFile, PrometheusRow};
 use crate::warning::Warning;
 
@@ -128,11 +129,48 @@ pub struct Waits {
     pub wait_us: Option<Tail>,
 }
 
+/// An operation as a log names it, if the name is known. Documents have its label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(into = "String")]
+pub struct Named(pub Option<CommOp>);
+
+impl Named {
+    /// `AllReduce`, ...; `Invalid` for a name that is unknown.
+    pub fn label(self) -> &'static str {
+        self.0.map_or("Invalid", CommOp::label)
+    }
+}
+
+/// By its label.
+impl Ord for Named {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.label().cmp(other.label())
+    }
+}
+
+impl PartialOrd for Named {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl From<Named> for String {
+    fn from(named: Named) -> Self {
+        named.label().to_owned()
+    }
+}
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.label())
+    }
+}
+
 /// Operations of one kind and size on one communicator.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Op {
     /// `AllReduce`, ...; `Invalid` for names that are unknown.
-    pub op: String,
+    pub op: Named,
     /// Message size in bytes as logged (corrected): of one rank for AllGather and ReduceScatter.
     /// `None` if the log gives none, or if there are so many sizes that they are counted in ranges.
     pub bytes: Option<u64>,
@@ -292,7 +330,7 @@ pub struct AgainstRow {
     /// Ids of the communicators there.
     pub against_comm_ids: Vec<String>,
     /// Operation.
-    pub op: String,
+    pub op: Named,
     /// Message size in bytes; `None` if unknown or in ranges.
     pub bytes: Option<u64>,
     /// The range `[from, to)` where sizes are counted in ranges.

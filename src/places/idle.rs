@@ -19,9 +19,17 @@ const SHOWN: usize = 60;
 /// The launch itself is quick: it is where the host was late, not why.
 const LAUNCHED: &str = "launched, not yet started";
 
-/// What a rank's host did in the `gaps`, idle times with the operation that ends each: means over counted steps, the most time
-/// first. Empty where the host's calls were not read.
-pub(crate) fn of(rank: &Rank<'_>, gaps: &[(Span, usize)]) -> Vec<IdleTime> {
+/// Idle time up to the start of an operation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gap {
+    /// When it begins.
+    pub start: Ns,
+    /// The operation that ends it.
+    pub op: u32,
+}
+
+/// What a rank's host did in the `gaps`: means over counted steps, the most time first. Empty where the host's calls were not read.
+pub(crate) fn of(rank: &Rank<'_>, gaps: &[Gap]) -> Vec<IdleTime> {
     let (trace, ops) = (rank.trace, &rank.trace.ops);
     let Some(host) = trace.host.as_deref() else { return Vec::new() };
     let outermost = outermost(host);
@@ -32,7 +40,12 @@ pub(crate) fn of(rank: &Rank<'_>, gaps: &[(Span, usize)]) -> Vec<IdleTime> {
             *sum = (sum.0.saturating_add(ns), sum.1 + 1);
         }
     };
-    for &(gap, op) in gaps.iter().filter(|(_, op)| ops.launch[*op] != NO_LAUNCH) {
+    for &Gap { start, op } in gaps {
+        let op = op as usize;
+        if ops.launch[op] == NO_LAUNCH {
+            continue;
+        }
+        let gap = Span::new(start, ops.start[op]);
         let launch = ops.launch[op].clamp(gap.start, gap.end);
         add(LAUNCHED.to_owned(), gap.end - launch);
         if let Some(calls) = outermost.get(&ops.thread[op]) {

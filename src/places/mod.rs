@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use foldhash::{HashMap, HashMapExt};
 use rayon::prelude::*;
 
+use self::idle::Gap;
 use self::parts::{Part, Piece};
 use self::ranges::Stood;
 use self::rank::Rank;
@@ -158,12 +159,14 @@ fn of_rank(
         (stood.get(op), numbered.get(&op).copied(), ops.class[op], ops.name[op])
     };
     let mut sums: HashMap<Option<Key>, Sums> = HashMap::new();
-    let mut gaps: Vec<(Span, usize)> = Vec::new();
+    let mut gaps: Vec<Gap> = Vec::new();
+    let has_host = rank.trace.host.is_some();
     let windows: Vec<Option<Span>> = rank.steps.iter().map(|(window, _)| Some(*window)).collect();
     for_each_window(ops, &windows, |_, window, inside| {
         for Piece { span, part, op } in parts::pieces(ops, window, inside) {
             sums.entry(op.map(key)).or_default().parts[part as usize] += i128::from(span.len());
-            gaps.extend(op.filter(|_| part == Part::Idle).map(|op| (span, op)));
+            let ends = op.filter(|_| has_host && part == Part::Idle);
+            gaps.extend(ends.map(|op| Gap { start: span.start, op: op as u32 }));
         }
         for &op in inside.iter().filter(|&&op| window.contains(ops.start[op as usize])) {
             sums.entry(Some(key(op as usize))).or_default().count += 1;

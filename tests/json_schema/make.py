@@ -219,10 +219,10 @@ class Schema:
 
     def define(self, item, values=None):
         about = {"description": words(item.docs)} if item.docs else {}
-        if item.kind == "tuple":
-            return {**about, **self.of(re.sub(r"^pub ", "", item.body[0].rstrip(",")), item.file)}
         if serde(item.attributes, "into") == "String":
             return {**about, "type": "string"}
+        if item.kind == "tuple":
+            return {**about, **self.of(re.sub(r"^pub ", "", item.body[0].rstrip(",")), item.file)}
         if item.kind == "enum":
             rule = serde(item.attributes, "rename_all")
             variants = []

@@ -87,7 +87,7 @@ fn pairs(against: &Against, out: &mut dyn Write) -> io::Result<()> {
         let fields = [
             field(&row.communicator),
             field(&row.class),
-            field(&row.op),
+            field(row.op.label()),
             whole(row.bytes),
             field(&row.basis),
             whole(Some(row.here.count)),

@@ -225,7 +225,7 @@ fn comm_name(comm: &Communicator) -> String {
 fn op_name(op: &Op) -> String {
     match size(op.bytes, op.bytes_range) {
         Some(size) => format!("{} of {size}", op.op),
-        None => op.op.clone(),
+        None => op.op.to_string(),
     }
 }
 

@@ -109,7 +109,7 @@ pub(super) fn operations(view: &Inspection) -> Option<Table> {
     let mut table = Table::new(
         "By communicator, operation and size, those with most time first",
         vec![
-            Column::text("operation", ops().map(|op| op.op.as_str())),
+            Column::text("operation", ops().map(|op| op.op.label())),
             Column::new("size", "", Align::Right, sizes.collect())
                 .help("of one rank for AllGather and ReduceScatter"),
             Column::text(
@@ -245,7 +245,7 @@ pub(super) fn against(against: &Against) -> Table {
     Table::new(
         "Median times (of the transfer where all ranks were logged, else waiting included) and bandwidths, the most time lost first",
         vec![
-            Column::text("operation", rows.iter().map(|row| row.op.as_str())),
+            Column::text("operation", rows.iter().map(|row| row.op.label())),
             Column::new("size", "", Align::Right, sizes.collect()),
             Column::text("communicator", rows.iter().map(|row| row.communicator.as_str())).rank(2),
             times("here", rows.iter().map(|row| row.here.time_us)),

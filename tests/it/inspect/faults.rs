@@ -130,7 +130,7 @@ fn unknown_operations_have_times_and_no_bandwidth() {
     let view = Folder::new(&[&log]).inspect();
     let op = only(&view);
     assert_eq!(
-        (op.op.as_str(), op.count, op.exec_time_us.map(|t| t.p50)),
+        (op.op.label(), op.count, op.exec_time_us.map(|t| t.p50)),
         ("Invalid", 2, Some(5.0))
     );
     assert!(op.busbw_gbs.is_none() && op.logged_busbw_gbs_mean.is_none());

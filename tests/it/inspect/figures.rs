@@ -19,7 +19,7 @@ fn times_bandwidths_and_waits_of_two_ranks() {
     let view = Folder::new(&[&zero, &one]).inspect();
     let op = only(&view);
     assert_eq!(
-        (op.op.as_str(), op.bytes, op.count, op.total_time_us),
+        (op.op.label(), op.bytes, op.count, op.total_time_us),
         ("AllReduce", Some(1_000_000), 10, 1245.0)
     );
     let time = op.exec_time_us.expect("times");
@@ -90,7 +90,7 @@ fn sends_and_receives_have_no_waits_and_their_gaps_are_no_losses() {
     let view = Folder::new(&[&log]).inspect();
     let ops = &view.communicators[0].ops;
     assert_eq!(
-        ops.iter().map(|op| (op.op.as_str(), op.count)).collect::<Vec<_>>(),
+        ops.iter().map(|op| (op.op.label(), op.count)).collect::<Vec<_>>(),
         [("Recv", 2), ("Send", 2)]
     );
     assert_eq!((ops[0].busbw_gbs.map(|b| b.median), ops[0].compared), (Some(2.0), 0));
