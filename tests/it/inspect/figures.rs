@@ -176,6 +176,66 @@ fn a_slow_rank_a_slow_communicator_and_a_slow_stretch_are_found() {
     );
 }
 
+/// Findings of logs, by id.
+fn found(logs: &[Log]) -> Vec<String> {
+    let view = Folder::new(&logs.iter().collect::<Vec<_>>()).inspect();
+    view.findings.iter().map(|f| f.id.as_str().to_owned()).collect()
+}
+
+// Of four ranks each is last in 50 of 200 by chance. A quarter of the other 150 more is 87.5; four deviations more are 74.5.
+#[test]
+fn a_rank_is_slow_from_its_threshold_on() {
+    let of = |often: u64| {
+        let last = |sn: u64| if sn < often { 2 } else { [0, 1, 3][sn as usize % 3] };
+        let mut logs: Vec<Log> = (0..4).map(|rank| Log::new("0xa", rank, 4)).collect();
+        for log in &mut logs {
+            let rank = log.rank;
+            let time = |sn| if last(sn) == rank { 200 } else { 300 };
+            log.all_reduce(1_000_000, (0..200).map(time));
+        }
+        found(&logs)
+    };
+    assert_eq!(of(88), ["slow-rank"]);
+    assert_eq!(of(87), [""; 0]);
+    assert_eq!(of(50), [""; 0]);
+}
+
+// Others of its kind take 100 us: below 80 % of their speed is more than 125 us, in ten operations or more.
+#[test]
+fn a_communicator_is_slow_from_its_threshold_on() {
+    let of = |time: u64, operations: usize| {
+        let mut logs = Vec::new();
+        for (comm, time, pid) in [("0xb1", 100, 1), ("0xb2", 100, 2), ("0xb3", time, 3)] {
+            for rank in 0..2 {
+                let mut log = Log { pid: pid * 1000 + rank, host: "h1", ..Log::new(comm, rank, 2) };
+                log.all_reduce(2_000_000, (0..operations).map(|_| time));
+                logs.push(log);
+            }
+        }
+        found(&logs)
+    };
+    assert_eq!(of(126, 10), ["slow-communicator"]);
+    assert_eq!(of(124, 10), [""; 0]);
+    assert_eq!(of(126, 9), [""; 0]);
+    assert_eq!(of(100, 10), [""; 0]);
+}
+
+// Operations 100 to 119 of 200 take longer than the usual 200 us: 80 % of the usual speed is 250 us.
+#[test]
+fn a_stretch_is_slow_from_its_threshold_on() {
+    let of = |slow: u64| {
+        let mut logs: Vec<Log> = (0..2).map(|rank| Log::new("0xa", rank, 2)).collect();
+        for log in &mut logs {
+            let time = |sn| if (100..120).contains(&sn) { slow } else { 200 };
+            log.all_reduce(1_000_000, (0..200).map(time));
+        }
+        found(&logs)
+    };
+    assert_eq!(of(256), ["slow-stretch"]);
+    assert_eq!(of(246), [""; 0]);
+    assert_eq!(of(200), [""; 0]);
+}
+
 #[test]
 fn an_even_run_has_no_findings() {
     let mut logs: Vec<Log> = (0..2).map(|rank| Log::new("0xa", rank, 2)).collect();
