@@ -1,6 +1,6 @@
 //! nsysnccl: how much of a training step is communication, whether it hides behind compute, and whether a change helped.
 //!
-//! The program is a thin layer over this library. A [`Run`] is read once from exports and logs; [`report`] makes every
+//! The program is a thin layer over this library. A [`Run`] is read once from exports and logs; [`report()`] makes every
 //! number of it; [`render`] prints it.
 //!
 //! ```
@@ -27,7 +27,7 @@
 //! # }
 //! ```
 //!
-//! Several reports make a [`Comparison`] ([`compare`]); Inspector logs alone make an [`Inspected`] ([`inspect`]);
+//! Several reports make a [`Comparison`] ([`compare()`]); Inspector logs alone make an [`Inspected`] ([`inspect()`]);
 //! [`examine`] says what is in files without reading all of them.
 
 mod analysis;

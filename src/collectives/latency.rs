@@ -71,7 +71,7 @@ fn fit(groups: &[&CollectiveGroup]) -> Option<SizeFit> {
         .map(|(&bytes, &(ns, calls))| (bytes as f64, ns / calls.max(1) as f64))
         .collect();
     let none = SizeFit {
-        op: first.op.clone(),
+        op: first.op,
         comm_id: first.comm_id.clone(),
         from_rank: first.from_rank,
         sizes: points.len(),

@@ -10,6 +10,7 @@ use crate::model::Num;
 use crate::model::metric::Metric;
 use crate::report::Report;
 use crate::stats;
+use crate::units;
 use crate::warning::Warning;
 
 use super::comparability::{self, Subject};
@@ -22,6 +23,8 @@ use super::{
     waterfall,
 };
 
+/// Names that a sentence lists.
+const MOST_NAMES: usize = 12;
 /// The two sides of a ratio are resampled independently.
 const BASELINE_SEED: u64 = 1;
 const VARIANT_SEED: u64 = 2;
@@ -98,7 +101,10 @@ pub fn compare(inputs: &[VariantInput], settings: &Settings) -> Result<Compariso
 }
 
 fn baseline_index(inputs: &[VariantInput], name: Option<&str>) -> Result<usize> {
-    let names = || inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>().join(", ");
+    let names = || {
+        let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
+        units::listed(&names, MOST_NAMES)
+    };
     if inputs.len() < 2 {
         return Err(Error::usage(format!(
             "a comparison needs at least two variants, here is only '{}'",
@@ -311,7 +317,7 @@ fn warnings(inputs: &[VariantInput]) -> Vec<Warning> {
     shared
         .into_iter()
         .map(|(warning, names)| Warning {
-            message: format!("{}: {}", names.join(", "), warning.message),
+            message: format!("{}: {}", units::listed(&names, MOST_NAMES), warning.message),
             ..warning
         })
         .collect()

@@ -14,6 +14,8 @@ use super::{Remark, Scaling};
 const SAME_KERNELS: f64 = 0.5;
 /// Beyond this ratio the same kernels do not do the same work at the same speed.
 const SAME_SPEED: f64 = 1.5;
+/// Things that a sentence lists.
+const MOST_LISTED: usize = 8;
 
 /// A variant as far as comparability is concerned.
 pub(super) struct Subject<'a> {
@@ -233,7 +235,9 @@ fn graph_mode(baseline: &Subject, variant: &Subject) -> Option<String> {
     let (before, after) = (modes(baseline), modes(variant));
     // The mode is stated only where a graph ran or it was asked for; without graphs it changes nothing.
     (before != after && (graphs(baseline) || graphs(variant))).then(|| {
-        let list = |modes: BTreeSet<&str>| modes.into_iter().collect::<Vec<_>>().join(", ");
+        let list = |modes: BTreeSet<&str>| {
+            units::listed(&modes.into_iter().collect::<Vec<_>>(), MOST_LISTED)
+        };
         format!(
             "CUDA graphs were captured differently: {} here, {} in the baseline.",
             list(after),
@@ -247,7 +251,9 @@ fn schema(baseline: &Subject, variant: &Subject) -> Option<String> {
         inputs(subject).filter_map(|input| input.schema_version.as_deref()).collect::<BTreeSet<_>>()
     };
     let (before, after) = (versions(baseline), versions(variant));
-    let list = |versions: &BTreeSet<&str>| versions.iter().copied().collect::<Vec<_>>().join(", ");
+    let list = |versions: &BTreeSet<&str>| {
+        units::listed(&versions.iter().copied().collect::<Vec<_>>(), MOST_LISTED)
+    };
     (!before.is_empty() && !after.is_empty() && before != after).then(|| {
         format!("Export schema {} here, {} in the baseline: event times may have been recorded differently.", list(&after), list(&before))
     })
@@ -263,10 +269,10 @@ fn steps(baseline: &Subject, variant: &Subject) -> Option<String> {
     };
     let (before, after) = (sources(baseline), sources(variant));
     let list = |all: &BTreeSet<(String, WindowKind)>| {
-        all.iter()
-            .map(|(pattern, window)| format!("'{pattern}' ({} windows)", window.label()))
-            .collect::<Vec<_>>()
-            .join(", ")
+        let one = |(pattern, window): &(String, WindowKind)| {
+            format!("'{pattern}' ({} windows)", window.label())
+        };
+        units::listed(&all.iter().map(one).collect::<Vec<_>>(), MOST_LISTED)
     };
     (before != after).then(|| {
         format!(

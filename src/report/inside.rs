@@ -110,7 +110,7 @@ impl Inside {
 fn mean(quantity: Quantity, part: &[Sample], window: Span) -> Option<Level> {
     let (first, last) = part.first().zip(part.last())?;
     let length = |sample: &Sample| (sample.end_ns - sample.time_ns).max(0) as f64;
-    let total: f64 = part.iter().map(|sample| length(sample)).sum();
+    let total: f64 = part.iter().map(length).sum();
     let sum: f64 = part.iter().map(|sample| sample.value * length(sample)).sum();
     let span = Span::new(first.time_ns, last.end_ns).clip(window);
     let percent = sum / total;

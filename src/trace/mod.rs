@@ -61,10 +61,11 @@ pub fn write(run: &Run, options: Options, out: &mut dyn Write) -> io::Result<Cou
     for (at, matched) in matched.iter().enumerate() {
         let number = run.ranks[at].trace.rank;
         let inside = Inside {
+            matched,
             channels: channels.iter().filter(|lane| lane.rank == number).collect(),
             samples: samples.iter().filter(|sample| sample.rank == number).collect(),
         };
-        drawn.push(rank::write(run, at, &times, &events, matched, &inside, options, &mut writer)?);
+        drawn.push(rank::write(run, at, &times, &events, &inside, options, &mut writer)?);
     }
     collectives(run, &times, &events, &drawn, &mut writer)?;
     writer.finish(|counts| about(run, &times, options, counts))

@@ -117,25 +117,25 @@ impl Drawn {
 /// What is known of a rank beside its operations.
 #[derive(Debug)]
 pub(super) struct Inside<'a> {
+    /// For each of its communication operations the match that it is in, and where among its members.
+    pub matched: &'a [Option<(u32, u32)>],
     /// Channels of its communication kernels, by channel and time.
     pub channels: Vec<&'a ChannelLane>,
     /// Samples of its GPU's counters, by counter and time.
     pub samples: Vec<&'a Sample>,
 }
 
-/// Writes all of a rank. `events` are the communication of all ranks; `matched` says for each of this one which match it is in
-/// and where among its members.
+/// Writes all of a rank. `events` are the communication of all ranks.
 pub(super) fn write(
     run: &Run,
     at: usize,
     times: &Times<'_>,
     events: &[&[Event]],
-    matched: &[Option<(u32, u32)>],
     inside: &Inside<'_>,
     options: Options,
     writer: &mut Writer<'_>,
 ) -> io::Result<Drawn> {
-    let rank = &run.ranks[at];
+    let (rank, matched) = (&run.ranks[at], inside.matched);
     let pid = u64::from(rank.trace.rank) + 1;
     writer.process(pid, &name(&rank.trace), &labels(rank, at, times), rank.trace.rank)?;
     let wanted = run.options.steps.is_some().then(|| wanted(rank));

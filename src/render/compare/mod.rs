@@ -16,6 +16,8 @@ use crate::compare::{
 };
 use crate::text;
 
+/// Names that a sentence lists.
+const MOST_NAMES: usize = 12;
 /// Variants of which the headline says more than the name.
 const EXPLAINED: usize = 3;
 
@@ -142,7 +144,7 @@ fn headline(comparison: &Comparison) -> Vec<String> {
                 let alike = |v: &&Variant| v.verdict == verdict && !comparison.other_work(v);
                 let names: Vec<&str> =
                     others(comparison).filter(alike).map(|v| v.name.as_str()).collect();
-                (!names.is_empty()).then(|| format!("{}: {}", verdict.label(), names.join(", ")))
+                (!names.is_empty()).then(|| format!("{}: {}", verdict.label(), listed(&names)))
             })
             .collect();
     sentences.extend(
@@ -180,7 +182,7 @@ fn other_work(comparison: &Comparison) -> Option<String> {
     } else {
         ""
     };
-    let names = list.iter().map(say).collect::<Vec<_>>().join(", ");
+    let names = listed(&list.iter().map(say).collect::<Vec<_>>());
     (!list.is_empty())
         .then(|| format!("Not ranked, with other ranks or other work in a step: {names}.{advice}"))
 }
@@ -248,6 +250,11 @@ fn reason(comparison: &Comparison, variant: &Variant) -> Option<String> {
     })
 }
 
+/// Names of variants: of very many the first, and how many more there are. The table has all.
+fn listed<S: AsRef<str>>(names: &[S]) -> String {
+    units::listed(names, MOST_NAMES)
+}
+
 fn gate(comparison: &Comparison) -> Option<String> {
     let gate = comparison.gate.as_ref()?;
     if gate.passed() {
@@ -255,10 +262,10 @@ fn gate(comparison: &Comparison) -> Option<String> {
     }
     let mut parts = Vec::new();
     if !gate.failed.is_empty() {
-        parts.push(format!("slower by more than {} %: {}", gate.limit, gate.failed.join(", ")));
+        parts.push(format!("slower by more than {} %: {}", gate.limit, listed(&gate.failed)));
     }
     if !gate.inconclusive.is_empty() {
-        parts.push(format!("inconclusive: {}", gate.inconclusive.join(", ")));
+        parts.push(format!("inconclusive: {}", listed(&gate.inconclusive)));
     }
     Some(match gate.failed.as_slice() {
         [] => format!("Gate {}. More captures of each side would tell.", parts.join("; ")),
@@ -292,7 +299,7 @@ fn whys(comparison: &Comparison) -> Vec<Entry> {
     let name = |variants: &[&Variant], verdict: Verdict| {
         format!(
             "{} ({})",
-            variants.iter().map(|v| v.name.as_str()).collect::<Vec<_>>().join(", "),
+            listed(&variants.iter().map(|v| v.name.as_str()).collect::<Vec<_>>()),
             verdict.label()
         )
     };
@@ -344,7 +351,7 @@ fn remarks(comparison: &Comparison) -> Vec<Entry> {
         if names.len() > 1 && names.len() + 1 == comparison.variants.len() {
             "all others".to_owned()
         } else {
-            names.join(", ")
+            listed(&names)
         }
     };
     kinds

@@ -14,6 +14,8 @@ const SMALL_POINTS: f64 = 0.005;
 
 /// A change by less than this reads as no change.
 const SMALL_CHANGE: f64 = 0.0005;
+/// Files that stand for a capture.
+const MOST_FILES: usize = 8;
 
 /// A time with its sign, without its unit.
 pub(super) fn signed(scale: TimeScale, ns: i64) -> String {
@@ -432,7 +434,7 @@ pub(super) fn captures(comparison: &Comparison) -> Option<Table> {
         Column::text(
             "capture",
             rows.iter().map(|(.., capture)| {
-                capture.reports.iter().map(file).collect::<Vec<_>>().join(", ")
+                units::listed(&capture.reports.iter().map(file).collect::<Vec<_>>(), MOST_FILES)
             }),
         ),
         Column::count("steps", rows.iter().map(|(.., capture)| Some(capture.steps as u64))).rank(1),

@@ -314,14 +314,7 @@ fn one_window_gives_the_same_collectives() {
         let stepped = report(&paths);
         let figures = |report: &Finished| {
             let figure = |g: &CollectiveGroup| {
-                (
-                    g.op.clone(),
-                    g.bytes,
-                    g.count,
-                    g.transfer_ns,
-                    g.wait_ns.clone(),
-                    g.last_arriver.clone(),
-                )
+                (g.op, g.bytes, g.count, g.transfer_ns, g.wait_ns.clone(), g.last_arriver.clone())
             };
             report.collectives.iter().map(figure).collect::<Vec<_>>()
         };
