@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
 
-use super::output::OutputArgs;
+use super::output::{OutputArgs, note};
 use super::progress::Progress;
 use super::report::{StepArgs, tell_inputs};
 use super::{Outcome, inputs};
@@ -15,6 +15,7 @@ use crate::compare::{
     BaselineSource, MIN_EFFECT, Scaling, Settings, VariantInput, compare, manifest, told,
 };
 use crate::error::Kind;
+use crate::render::compare::gate;
 use crate::report::{Report, saved};
 use crate::reporting;
 use crate::run::{self, Run};
@@ -162,6 +163,9 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
     );
     args.output.name_left_out(&unusable);
     args.output.emit(&comparison)?;
+    if let Some(said) = gate(&comparison).filter(|_| !args.output.quiet) {
+        note(&said);
+    }
     Ok(match &comparison.gate {
         Some(gate) if !gate.failed.is_empty() => Outcome::GateFailed,
         Some(gate) if !gate.passed() => Outcome::GateInconclusive,

@@ -255,7 +255,8 @@ fn listed<S: AsRef<str>>(names: &[S]) -> String {
     units::listed(names, MOST_NAMES)
 }
 
-fn gate(comparison: &Comparison) -> Option<String> {
+/// How the gate ended; `None` if none was asked for.
+pub(crate) fn gate(comparison: &Comparison) -> Option<String> {
     let gate = comparison.gate.as_ref()?;
     if gate.passed() {
         return Some(format!("Gate passed: no variant is slower by more than {} %.", gate.limit));
