@@ -24,9 +24,12 @@ expect() {
         exit 1
     fi
     if [ "$1" = 3 ]; then
-        [ ! -e "$out/result/comparison.md" ] && [ ! -s "$GITHUB_STEP_SUMMARY" ] && grep -q "$3" "$out/errors"
+        [ ! -e "$out/result/comparison.md" ]
+        [ ! -s "$GITHUB_STEP_SUMMARY" ]
+        grep -q "$3" "$out/errors"
     else
-        [ -s "$out/result/comparison.html" ] && [ -s "$out/result/comparison.json" ]
+        [ -s "$out/result/comparison.html" ]
+        [ -s "$out/result/comparison.json" ]
         cmp "$out/result/comparison.md" "$GITHUB_STEP_SUMMARY"
     fi
 }
