@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Builds the wheel, installs it in a clean virtual environment and uses it there.
 #
-#   wheel_check.sh [PROFILE]     release where none is named; its artefacts in target/ are used again
+#   wheel_check.sh [PROFILE [FOLDER]]     release where none is named; its artefacts in target/ are used again
+#
+# The wheel is left in FOLDER, if there is one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -18,3 +20,8 @@ echo "wheel: $(stat -c '%n, %s bytes' "$out"/wheels/*.whl | sed 's|.*/||')"
 # Elsewhere, so that what is tested is what was installed.
 cd "$out"
 clean/bin/python -B "$root/packaging/wheel_check.py" "$root"
+if [ $# -ge 2 ]; then
+    cd "$root"
+    mkdir -p "$2"
+    cp "$out"/wheels/*.whl "$2"
+fi
