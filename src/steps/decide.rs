@@ -155,6 +155,7 @@ fn trials(ranks: &[RankTrace], list: &[Candidate]) -> Vec<Trial> {
     }
     let repeated: Vec<&Candidate> = list.iter().filter(|c| c.repeated).take(LISTED).collect();
     for candidate in &repeated {
+        trials.extend(cycle(ranks, candidate));
         let first = first_phase(ranks, candidate, &repeated);
         trials.push(Trial {
             what: Chosen::Kind(candidate.kind.clone()),
@@ -164,6 +165,23 @@ fn trials(ranks: &[RankTrace], list: &[Candidate]) -> Vec<Trial> {
         });
     }
     trials
+}
+
+/// Words of texts whose numbers are those of steps, also where they begin again with each epoch.
+const STEPS: [&str; 3] = ["step", "iter", "batch"];
+
+/// Ranges of one kind that are parts of a step, numbered anew in each (layers, chunks, stages): what recurs is their first.
+fn cycle(ranks: &[RankTrace], candidate: &Candidate) -> Option<Trial> {
+    let kind = candidate.kind.to_lowercase().replace(['-', '_', ' '], "").replace("microbatch", "");
+    if STEPS.iter().any(|word| kind.contains(word)) {
+        return None;
+    }
+    let what = Chosen::FirstOfCycle(candidate.kind.clone());
+    let first = ranks.iter().map(|rank| super::select(rank, &what).ranges.first().copied());
+    let first: Vec<Range> = first.collect::<Option<_>>()?;
+    let (rank, range) = ranks.first().zip(first.first())?;
+    let pattern = format!("^{}$", regex::escape(&rank.texts.text(range.kind, range.digits)));
+    Some(Trial { what, phase_of: None, pattern, source: StepSource::Repeated })
 }
 
 /// True if several named ranges in a row bear one number, for most numbers: phases of one step.

@@ -138,6 +138,8 @@ pub enum Chosen {
     FirstOfNumber,
     /// Those of one kind, in print.
     Kind(String),
+    /// Of those of one kind, whose numbers count up again and again (`layer 0`, `layer 1`, `layer 0`, ...), the first of each run.
+    FirstOfCycle(String),
 }
 
 impl StepRule {
@@ -193,7 +195,7 @@ impl Step {
 pub(crate) fn chosen(trace: &RankTrace, chosen: &Chosen) -> Vec<Range> {
     match chosen {
         Chosen::Named | Chosen::FirstOfNumber => trace.ranges.named().collect(),
-        Chosen::Kind(kind) => {
+        Chosen::Kind(kind) | Chosen::FirstOfCycle(kind) => {
             let own = candidates::OwnNames::of(trace);
             let ids = (0..trace.texts.len() as u32).map(KindId);
             let ids: foldhash::HashSet<KindId> =
@@ -232,8 +234,15 @@ pub(crate) fn too_many<'t>(
 /// The step ranges of a rank: outermost, on one thread.
 pub(crate) fn select(trace: &RankTrace, what: &Chosen) -> Selection {
     let mut selection = select::select(&chosen(trace, what), &trace.ops, &trace.texts);
-    if *what == Chosen::FirstOfNumber {
-        selection.ranges = select::first_of_number(&selection.ranges, &trace.texts);
+    match what {
+        Chosen::FirstOfNumber => {
+            selection.ranges = select::first_of_number(&selection.ranges, &trace.texts);
+        }
+        Chosen::FirstOfCycle(_) => {
+            let first = select::first_of_cycle(&selection.ranges, &trace.texts);
+            selection.ranges = first.unwrap_or_default();
+        }
+        Chosen::Named | Chosen::Kind(_) => {}
     }
     selection
 }

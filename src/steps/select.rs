@@ -102,6 +102,28 @@ pub(crate) fn first_of_number(ranges: &[Range], texts: &Texts) -> Vec<Range> {
     kept
 }
 
+/// Runs of numbers that make a cycle, at least: fewer may be epochs.
+const FEWEST_RUNS: usize = 3;
+
+/// Of ranges in order of start whose numbers count up by one and begin again, the first of each run; `None` if they do
+/// not. The capture may begin and end inside of a run.
+pub(crate) fn first_of_cycle(ranges: &[Range], texts: &Texts) -> Option<Vec<Range>> {
+    let number = |range: &Range| texts.number(range.kind, range.digits)?.parse::<u64>().ok();
+    let numbers: Vec<u64> = ranges.iter().map(number).collect::<Option<_>>()?;
+    let (first, last) = (*numbers.iter().min()?, *numbers.iter().max()?);
+    let counts_up = numbers.windows(2).all(|pair| match pair[0] == last {
+        true => pair[1] == first,
+        false => pair[1] == pair[0] + 1,
+    });
+    let kept: Vec<Range> = ranges
+        .iter()
+        .zip(&numbers)
+        .filter(|(_, n)| **n == first)
+        .map(|(range, _)| *range)
+        .collect();
+    (first < last && counts_up && kept.len() >= FEWEST_RUNS).then_some(kept)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,6 +168,28 @@ mod tests {
         let list = ["iter 0 fwd", "iter 0 bwd", "iter 1 fwd", "iter 1 bwd"].map(&mut range);
         let starts: Vec<Ns> = first_of_number(&list, &texts).iter().map(|r| r.start).collect();
         assert_eq!(starts, [10, 30]);
+    }
+
+    #[test]
+    fn numbers_that_begin_again_make_a_cycle() {
+        let first = |numbers: &[u64]| -> Option<Vec<Ns>> {
+            let mut texts = Texts::default();
+            let mut ranges = Vec::new();
+            for (i, number) in numbers.iter().enumerate() {
+                let (kind, digits) = texts.intern(&format!("layer {number}"), 9).expect("room");
+                let at = i as Ns;
+                ranges.push(Range { start: at, end: at + 1, thread: 1, kind, digits });
+            }
+            let found = first_of_cycle(&ranges, &texts)?;
+            Some(found.iter().map(|range| range.start).collect())
+        };
+        // From the second layer on, three whole runs, and the beginning of a fourth.
+        assert_eq!(first(&[1, 2, 0, 1, 2, 0, 1, 2, 0, 1]), Some(vec![2, 5, 8]));
+        assert_eq!(first(&[0, 1, 0, 1]), None, "two runs may be epochs");
+        assert_eq!(first(&[0, 1, 2, 3, 4]), None, "they go on");
+        assert_eq!(first(&[8, 8, 8, 8]), None, "one number");
+        assert_eq!(first(&[0, 2, 0, 2, 0, 2]), None, "a size, not a place");
+        assert_eq!(first(&[0, 1, 2, 0, 2, 0, 1, 2]), None, "one is missing");
     }
 
     // thread 1  |---- step 1 ----|---- step 2 ----|

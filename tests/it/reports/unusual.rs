@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use nsysnccl::internals::model::Metric;
 use nsysnccl::internals::render::{self, Format, Style};
 use nsysnccl::internals::report::Report as Finished;
 use nsysnccl::internals::run::Options;
@@ -347,4 +348,38 @@ fn a_topology_alone_shows_what_joins_the_gpus_of_the_ranks() {
     let printed =
         render::print(&report, Format::Terminal, &Style { width: 120, color: false, full: true });
     assert!(printed.contains("What joins the GPUs of a machine"), "{printed}");
+}
+
+/// Four parts of each of ten iterations, every 20 ms, with the numbers of the parts: 14 ms of compute in the first three and an
+/// AllReduce of 4 ms in the last.
+fn ten_of_four(name: &str) -> Finished {
+    of(|r| {
+        for i in 0..10 {
+            let at = |ms: i64| (20 * i + ms) * MS;
+            for part in 0..4 {
+                let begin = at(0) + part * MS / 10;
+                r.range(MAIN, &format!("{name} {part}"), begin..begin + MS / 20);
+                let (gpu, kernel, stream) = match part {
+                    3 => (at(14)..at(18), ALL_REDUCE, stream(20)),
+                    _ => (at(1 + 4 * part)..at(5 + 4 * part), GEMM, stream(7)),
+                };
+                r.kernel(kernel, stream, gpu, MAIN.at(begin + 10));
+            }
+        }
+    })
+}
+
+// layer 0  |1..5)   layer 1 |5..9)   layer 2 |9..13)   layer 3, AllReduce |14..18)    the next layer 0 at 21
+#[test]
+fn numbered_parts_of_an_iteration_are_not_steps() {
+    let report = ten_of_four("layer");
+    // From one layer 0 to the next: the last one only ends a period.
+    let times: Vec<i64> =
+        report.steps.iter().filter_map(|s| s.values.int(Metric::StepNs)).collect();
+    assert_eq!(times, [20 * MS; 9]);
+    assert_eq!(report.summary.values.median(Metric::CommFraction), Some(0.2));
+    assert_eq!(report.settings.step_pattern, "^layer 0$");
+    assert!(!warning(&report, "steps-are-periods").is_empty(), "{:?}", report.warnings);
+    // Numbers of batches begin again with each epoch, and each is a step.
+    assert_eq!(ten_of_four("my_batch").steps.len(), 40);
 }
